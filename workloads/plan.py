@@ -1,0 +1,177 @@
+"""Plan: how a model is spread over devices and time."""
+
+from dataclasses import dataclass, fields
+from math import prod
+
+from sim.errors import PlanError, unknown
+from sim.kernels.shapes import DTYPE_BYTES
+from workloads.model import Model
+from workloads.schedules import SCHEDULES
+from workloads.software import SOFTWARE
+
+RECOMPUTE = ("none", "selective", "full")
+CONTEXT = ("all_gather", "ring", "ulysses")
+TRAINING_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "nvfp4", "int8")
+SWITCH = ("auto", "on", "off")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Degrees, batch, schedule and switches of one training step.
+
+    Degrees: ``tp cp pp dp`` multiply to the number of devices; ``ep`` x ``etp`` experts' degrees divide tp x cp x dp.
+    ``chunks`` model chunks a pipeline rank; ``global_batch`` and ``microbatch`` in sequences of ``seq_len``.
+    ``zero`` 0 (DDP), 1 (optimizer states), 2 (gradients), 3 (parameters, FSDP); ``shard`` > 0 shards over groups
+    of that many data-parallel ranks only (HSDP); ``reshard`` drops gathered parameters after forward (ZeRO-3).
+    ``recompute`` none, selective (attention core), full; ``recompute_layers`` > 0 limits full recompute to the first
+    so many layers of a chunk. ``context`` is how attention spans ``cp``. ``layout``: layers of each
+    stage, in stage order (``()``: even, see `workloads.layout`). ``order``: axes from fastest-varying rank to
+    slowest. Switches set to ``auto`` follow ``software``.
+    """
+
+    tp: int = 1
+    cp: int = 1
+    ep: int = 1
+    etp: int = 1
+    pp: int = 1
+    dp: int = 1
+    chunks: int = 1
+    schedule: str = "1f1b"
+    group_size: int = 0
+    microbatch: int = 1
+    global_batch: int
+    seq_len: int
+    sequence_parallel: bool = False
+    context: str = "all_gather"
+    zero: int = 0
+    shard: int = 0
+    reshard: bool = True
+    prefetch: int = 1
+    bucket_bytes: float = 0.0
+    recompute: str = "none"
+    recompute_layers: int = 0
+    dtype: str = "bf16"
+    layout: tuple[int, ...] = ()
+    software: str = "megatron-core"
+    overlap_grad_reduce: str = "auto"
+    overlap_param_gather: str = "auto"
+    overlap_p2p: str = "auto"
+    overlap_tp: str = "auto"
+    dropout: bool = False
+    order: tuple[str, ...] = ("tp", "cp", "dp", "pp")
+
+    def __post_init__(self) -> None:
+        """Check what the plan alone can tell; `check` does the rest against a model."""
+        positive = "tp cp ep etp pp dp chunks microbatch global_batch seq_len prefetch"
+        for name in positive.split():
+            value = getattr(self, name)
+            if value < 1:
+                raise PlanError(f"{name}={value} must be at least 1")
+        for name in ("group_size", "shard", "bucket_bytes", "recompute_layers"):
+            if getattr(self, name) < 0:
+                raise PlanError(f"{name}={getattr(self, name)} must be 0 (automatic) or more")
+        self._check_choices()
+        if sorted(self.order) != ["cp", "dp", "pp", "tp"]:
+            raise PlanError(f"order={self.order} must name tp, cp, dp and pp once each")
+        expert_ranks = self.tp * self.cp * self.dp
+        if expert_ranks % (self.ep * self.etp):
+            raise PlanError(
+                f"ep={self.ep} x etp={self.etp} does not divide tp x cp x dp = {expert_ranks}; experts use the same "
+                f"devices: choose ep x etp from the divisors of {expert_ranks}"
+            )
+        replicas = self.dp * self.microbatch
+        if self.global_batch % replicas:
+            low = self.global_batch // replicas * replicas
+            near = f"{low} or {low + replicas}" if low else f"{replicas}"
+            raise PlanError(
+                f"global_batch={self.global_batch} is not a multiple of dp={self.dp} x microbatch={self.microbatch} "
+                f"= {replicas}; choose {near}"
+            )
+        if self.shard and (self.dp * self.cp) % self.shard:
+            raise PlanError(f"shard={self.shard} does not divide dp x cp = {self.dp * self.cp}")
+
+    def _check_choices(self) -> None:
+        choices: dict[str, tuple[str, ...] | list[str]] = {
+            "schedule": list(SCHEDULES), "recompute": RECOMPUTE, "context": CONTEXT,
+            "dtype": TRAINING_DTYPES, "software": list(SOFTWARE),
+            "overlap_grad_reduce": SWITCH, "overlap_param_gather": SWITCH, "overlap_p2p": SWITCH,
+            "overlap_tp": SWITCH,
+        }  # fmt: skip
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise PlanError(unknown(name, getattr(self, name), known))
+        if self.zero not in (0, 1, 2, 3):
+            raise PlanError(f"zero={self.zero} must be 0, 1, 2 or 3")
+
+    @property
+    def num_devices(self) -> int:
+        """Devices the plan uses: tp x cp x pp x dp."""
+        return prod((self.tp, self.cp, self.pp, self.dp))
+
+    @property
+    def num_microbatches(self) -> int:
+        """Microbatches a replica runs a step."""
+        return self.global_batch // (self.dp * self.microbatch)
+
+    @property
+    def num_stages(self) -> int:
+        """Model slices: pp x chunks."""
+        return self.pp * self.chunks
+
+    @property
+    def dtype_bytes(self) -> float:
+        """Bytes of an activation or a stored parameter (fp8 and nvfp4 keep both in bf16)."""
+        return {"fp8": 2.0, "nvfp4": 2.0, "int8": 2.0}.get(self.dtype, DTYPE_BYTES[self.dtype])
+
+    def switch(self, name: str) -> bool:
+        """Whether a switch is on: the plan's own word, else the software profile's."""
+        value = getattr(self, name)
+        return bool(getattr(SOFTWARE[self.software], name)) if value == "auto" else value == "on"
+
+
+def plan_fields() -> dict[str, type]:
+    """Names and types of what a plan may set (run files check against these)."""
+    return {f.name: f.type for f in fields(Plan)}  # type: ignore[misc]
+
+
+def check(plan: Plan, model: Model) -> None:
+    """Raise `PlanError` when the plan cannot run the model."""
+    heads = model.num_heads
+    if heads % plan.tp:
+        raise PlanError(
+            f"tp={plan.tp} does not divide num_heads={heads}; choose tp from {divisors(heads)}"
+        )
+    if model.ffn_size and model.ffn_size % plan.tp:
+        raise PlanError(
+            f"tp={plan.tp} does not divide ffn_size={model.ffn_size}; choose tp from {divisors(model.ffn_size)}"
+        )
+    if plan.seq_len % (plan.cp * (plan.tp if plan.sequence_parallel else 1)):
+        raise PlanError(
+            f"cp={plan.cp}{f' x tp={plan.tp} (sequence_parallel)' if plan.sequence_parallel else ''} does not divide "
+            f"seq_len={plan.seq_len}"
+        )
+    slices = model.num_layers + 2
+    if plan.num_stages > slices:
+        raise PlanError(
+            f"pp={plan.pp} x chunks={plan.chunks} = {plan.num_stages} stages, more than the {model.num_layers} layers "
+            f"of {model.name} and its embedding and head; choose pp x chunks up to {slices}"
+        )
+    if plan.layout and (len(plan.layout) != plan.num_stages or sum(plan.layout) != model.num_layers):
+        raise PlanError(
+            f"layout has {len(plan.layout)} stages and {sum(plan.layout)} layers; the plan has {plan.num_stages} "
+            f"stages and the model {model.num_layers} layers"
+        )
+    if plan.ep > 1:
+        if not model.num_experts:
+            raise PlanError(f"ep={plan.ep} but {model.name} has no experts; use ep=1")
+        if model.num_experts % plan.ep:
+            raise PlanError(
+                f"ep={plan.ep} does not divide num_experts={model.num_experts}; "
+                f"choose ep from {divisors(model.num_experts)}"
+            )
+
+
+def divisors(n: int) -> str:
+    """Return the divisors of n, for a message (the first dozen)."""
+    found = [d for d in range(1, n + 1) if n % d == 0]
+    return ", ".join(map(str, found[:12])) + (", ..." if len(found) > 12 else "")

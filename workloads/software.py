@@ -1,0 +1,139 @@
+"""Software profiles: how frameworks of different years run the same model.
+
+A profile is a few switches a reader can look up in that framework, and nothing fitted to a run. The numeric constants
+that software needs (host launch time a kernel, ...) are the module constants below: ten at most in all, each with the
+set of runs it was fitted on.
+"""
+
+from dataclasses import dataclass
+
+from sim.errors import PlanError, unknown
+from sim.units import us
+
+HOST_LAUNCH_EAGER = 5.0 * us
+"""Host seconds a kernel launched from eager PyTorch (Python dispatch, autograd). Source: PyTorch's own
+overhead benchmarks put an eager op at 4-7 us; not fitted."""
+HOST_LAUNCH_COMPILED = 1.0 * us
+"""Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """What a framework generation does.
+
+    ``attention``: kernel of the attention core (``unfused``, ``fa1``, ``fa2``, ``fa3``, ``te``, ``xla``);
+    ``fused_elementwise``: bias, dropout, add, activation and norm each in one kernel (else several passes);
+    ``fused_wgrad``: weight gradients accumulate into the fp32 buffer inside the GEMM;
+    ``async_tp``: input-gradient collectives of a column-parallel layer overlap its weight gradient;
+    ``overlap_tp``: GEMMs are cut into chunks that overlap their all-gather or reduce-scatter (user buffers);
+    ``overlap_grad_reduce``/``overlap_param_gather``: bucketed reductions during backward, gathers during forward;
+    ``overlap_p2p``: pipeline transfers run beside compute, else the sender waits (batched send/recv);
+    ``p2p_sync``: the host synchronises with the device at every pipeline transfer;
+    ``scatter_gather``: without sequence parallelism a boundary tensor crosses the network once, cut over tp;
+    ``fp32_grads``: gradients accumulate and reduce in fp32; ``launch``: host seconds a kernel.
+    """
+
+    name: str
+    attention: str = "fa2"
+    fused_elementwise: bool = True
+    fused_optimizer: bool = True
+    fused_wgrad: bool = True
+    async_tp: bool = True
+    overlap_tp: bool = False
+    overlap_grad_reduce: bool = True
+    overlap_param_gather: bool = True
+    overlap_p2p: bool = True
+    p2p_sync: bool = False
+    scatter_gather: bool = True
+    fp32_grads: bool = True
+    launch: float = HOST_LAUNCH_EAGER
+    description: str = ""
+
+
+MEGATRON_2021 = Software(
+    name="megatron-2021",
+    attention="unfused",
+    fused_wgrad=False,
+    async_tp=False,
+    overlap_grad_reduce=False,
+    overlap_param_gather=False,
+    overlap_p2p=False,
+    p2p_sync=True,
+    fp32_grads=False,
+    description="Megatron-LM of the SC21 paper: fused softmax, bias-GeLU and bias-dropout-add; DDP after backward",
+)
+MEGATRON_2022 = Software(
+    name="megatron-2022",
+    attention="unfused",
+    overlap_grad_reduce=False,
+    overlap_param_gather=False,
+    overlap_p2p=False,
+    p2p_sync=True,
+    fp32_grads=False,
+    description="Megatron-LM of the sequence-parallel paper: weight-gradient fusion, input-gradient overlap",
+)
+MEGATRON_DEEPSPEED = Software(
+    name="megatron-deepspeed",
+    attention="unfused",
+    fused_wgrad=False,
+    async_tp=False,
+    overlap_grad_reduce=False,
+    overlap_param_gather=False,
+    overlap_p2p=False,
+    p2p_sync=True,
+    scatter_gather=False,
+    description="Megatron-DeepSpeed (BLOOM, MT-NLG, vTrain): DeepSpeed's pipeline engine and ZeRO-1",
+)
+MEGATRON_CORE = Software(
+    name="megatron-core",
+    attention="te",
+    description="Megatron-Core with Transformer Engine (NeMo, Megatron-Bridge): flash attention, overlapped reductions",
+)
+MEGATRON_CORE_TP_OVERLAP = Software(
+    name="megatron-core-tp-overlap",
+    attention="te",
+    overlap_tp=True,
+    description="Megatron-Core with tp_comm_overlap (user buffers): GEMMs pipelined with their collectives",
+)
+TORCH_FSDP = Software(
+    name="torch-fsdp",
+    attention="fa2",
+    fused_wgrad=False,
+    async_tp=False,
+    description="PyTorch eager FSDP (Composer, FSDP1/2), DeepSpeed ZeRO-3",
+)
+TORCH_COMPILED = Software(
+    name="torch-compiled",
+    attention="fa2",
+    fused_wgrad=False,
+    async_tp=False,
+    launch=HOST_LAUNCH_COMPILED,
+    description="torchtitan with torch.compile: fused elementwise kernels, FSDP2",
+)
+XLA = Software(
+    name="xla",
+    attention="xla",
+    launch=0.0,
+    description="JAX on XLA (MaxText, Paxml): whole step compiled, collectives overlapped by the scheduler",
+)
+
+SOFTWARE = {
+    s.name: s
+    for s in (
+        MEGATRON_2021,
+        MEGATRON_2022,
+        MEGATRON_DEEPSPEED,
+        MEGATRON_CORE,
+        MEGATRON_CORE_TP_OVERLAP,
+        TORCH_FSDP,
+        TORCH_COMPILED,
+        XLA,
+    )
+}
+
+
+def software(name: str) -> Software:
+    """Return the profile of that name, or raise `PlanError` with the near ones."""
+    if name not in SOFTWARE:
+        raise PlanError(unknown("software", name, SOFTWARE))
+    return SOFTWARE[name]
