@@ -1,0 +1,322 @@
+"""Model: the architecture numbers of a transformer, and what each of its layers is made of.
+
+Counts that follow from them (parameters, FLOPs) are in ``workloads.counts``; the matrices of a layer in
+``workloads.matrices``; the shapes that ship in ``workloads.models``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+from sim.errors import PlanError, unknown
+
+POSITIONS = ("rotary", "learned", "alibi", "none")
+NORMS = ("rms", "layer")
+QK_NORMS = ("", "head", "full")
+SOFTMAX_MIXERS = ("full", "window")
+MIXERS = (*SOFTMAX_MIXERS, "mamba", "linear", "none")
+MLPS = ("dense", "moe", "none")
+
+
+class LayerKind(NamedTuple):
+    """What one layer is: ``attention`` full, window, mamba, linear or none; ``mlp`` dense, moe or none."""
+
+    attention: str
+    mlp: str
+
+
+class LayerRun(NamedTuple):
+    """``num_layers`` consecutive layers of one kind."""
+
+    kind: LayerKind
+    num_layers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """Architecture numbers of a decoder-only model; widths in values, counts in ones. Raises `PlanError`.
+
+    ``ffn_size`` is the width of a dense MLP (of the dense layers, in a mixture of experts),
+    ``expert_ffn_size`` of one routed expert, ``shared_ffn_size`` of one of ``num_shared_experts``.
+    The first ``num_dense_layers`` layers are dense, after them each ``moe_every``-th is a mixture.
+    ``window_size`` > 0 limits attention to that many keys, except in each ``window_period``-th layer
+    (0: in none). ``layer_types``, where given, states every layer and overrides those rules.
+    ``kv_lora_rank`` > 0 is multi-head latent attention; ``moe_latent_size`` > 0 runs the routed experts
+    at that width between two projections. ``norms_per_layer`` counts block norms (4: before and after).
+    """
+
+    name: str
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    ffn_size: int
+    vocab_size: int
+    gated_mlp: bool = True
+    tied_embeddings: bool = False
+    # positions and norms
+    positions: str = "rotary"
+    max_positions: int = 0
+    norm: str = "rms"
+    norms_per_layer: int = 2
+    norm_weight: bool = True
+    norm_bias: bool = False
+    embedding_norm: bool = False
+    qk_norm: str = ""
+    # biases
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    head_bias: bool = False
+    parallel_block: bool = False
+    # mixture of experts
+    num_experts: int = 0
+    experts_per_token: int = 0
+    expert_ffn_size: int = 0
+    num_shared_experts: int = 0
+    shared_ffn_size: int = 0
+    num_dense_layers: int = 0
+    moe_every: int = 1
+    router_bias: bool = False
+    shared_gate: bool = False
+    moe_latent_size: int = 0
+    # multi-head latent attention
+    q_lora_rank: int = 0
+    kv_lora_rank: int = 0
+    qk_nope_head_dim: int = 0
+    qk_rope_head_dim: int = 0
+    v_head_dim: int = 0
+    # which layer does what
+    window_size: int = 0
+    window_period: int = 0
+    layer_types: tuple[LayerKind, ...] = ()
+    attention_sinks: bool = False
+    attention_gate: bool = False
+    # Mamba-2 mixers
+    mamba_num_heads: int = 0
+    mamba_head_dim: int = 0
+    mamba_state_size: int = 0
+    mamba_num_groups: int = 1
+    # linear attention (gated delta rule)
+    linear_num_key_heads: int = 0
+    linear_num_value_heads: int = 0
+    linear_key_head_dim: int = 0
+    linear_value_head_dim: int = 0
+    conv_size: int = 4
+    # multi-token prediction
+    num_mtp_layers: int = 0
+
+    def __post_init__(self) -> None:
+        """Check every rule of the numbers."""
+        for check in (_check_sizes, _check_words, _check_heads, _check_experts, _check_layers):
+            check(self)
+
+    @property
+    def layer_kinds(self) -> tuple[LayerKind, ...]:
+        """The kind of every layer, first to last: (num_layers,)."""
+        return _layer_kinds(self)
+
+    @property
+    def is_moe(self) -> bool:
+        """Whether any layer is a mixture of experts."""
+        return self.num_experts > 0
+
+    @property
+    def is_mla(self) -> bool:
+        """Whether attention compresses keys and values (multi-head latent attention)."""
+        return self.kv_lora_rank > 0
+
+    @property
+    def qk_dim(self) -> int:
+        """Width of a query or key head: ``head_dim``, or nope + rope of latent attention."""
+        return self.qk_nope_head_dim + self.qk_rope_head_dim if self.is_mla else self.head_dim
+
+    @property
+    def v_dim(self) -> int:
+        """Width of a value head."""
+        return self.v_head_dim or self.head_dim
+
+    @property
+    def shared_width(self) -> int:
+        """Width of all shared experts side by side."""
+        return self.num_shared_experts * self.shared_ffn_size
+
+
+def layer_runs(model: Model) -> tuple[LayerRun, ...]:
+    """Return the layers first to last, consecutive equal ones joined; the counts sum to ``num_layers``."""
+    return tuple(LayerRun(kind, len(tuple(run))) for kind, run in groupby(model.layer_kinds))
+
+
+def kind_counts(model: Model) -> dict[LayerKind, int]:
+    """Return how many layers there are of each distinct kind, in order of first appearance."""
+    kinds = model.layer_kinds
+    return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+
+
+@lru_cache(maxsize=256)
+def _layer_kinds(model: Model) -> tuple[LayerKind, ...]:
+    if model.layer_types:
+        return model.layer_types
+    return tuple(LayerKind(_mixer(model, i), _mlp(model, i)) for i in range(model.num_layers))
+
+
+def _mixer(model: Model, layer: int) -> str:
+    period = model.window_period
+    if not model.window_size or (period and (layer + 1) % period == 0):
+        return "full"
+    return "window"
+
+
+def _mlp(model: Model, layer: int) -> str:
+    """Layer ``d + k * moe_every + (moe_every - 1)`` is a mixture, d the leading dense layers."""
+    after = layer - model.num_dense_layers
+    return "moe" if model.is_moe and after >= 0 and (after + 1) % model.moe_every == 0 else "dense"
+
+
+def _require(condition: bool, name: str, message: str) -> None:
+    if not condition:
+        raise PlanError(f"model {name!r}: {message}")
+
+
+_POSITIVE = ("num_layers", "hidden_size", "vocab_size", "norms_per_layer", "moe_every")
+
+
+def _check_sizes(model: Model) -> None:
+    for field in model.__slots__:
+        value = getattr(model, field)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        whole = isinstance(value, int)
+        _require(whole, model.name, f"{field}={value} must be a whole number")
+        _require(value >= 0, model.name, f"{field}={value} must not be negative; use 0 or more")
+        positive = value > 0 or field not in _POSITIVE
+        _require(positive, model.name, f"{field}={value} must be at least 1; give a size above 0")
+
+
+def _check_words(model: Model) -> None:
+    for field, known in (("positions", POSITIONS), ("norm", NORMS), ("qk_norm", QK_NORMS)):
+        value = getattr(model, field)
+        _require(value in known, model.name, unknown(field, value, known))
+    learned = model.positions == "learned"
+    _require(
+        model.max_positions > 0 or not learned,
+        model.name,
+        "positions='learned' needs max_positions, the rows of the table; set it to the longest sequence",
+    )
+
+
+def _check_heads(model: Model) -> None:
+    attends = any(kind.attention in SOFTMAX_MIXERS for kind in model.layer_kinds)
+    if not attends:
+        return
+    heads, kv = model.num_heads, model.num_kv_heads
+    for field in ("num_heads", "num_kv_heads", "head_dim"):
+        value = getattr(model, field)
+        _require(value > 0, model.name, f"{field}={value} must be at least 1; give a size above 0")
+    legal = ", ".join(str(d) for d in divisors(heads))
+    _require(
+        heads % kv == 0,
+        model.name,
+        f"num_kv_heads={kv} does not divide num_heads={heads}; choose from {legal}",
+    )
+    if model.is_mla:
+        for field in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
+            message = f"{field}=0 with kv_lora_rank={model.kv_lora_rank}; latent attention needs it above 0"
+            _require(getattr(model, field) > 0, model.name, message)
+
+
+def _check_experts(model: Model) -> None:
+    experts, topk = model.num_experts, model.experts_per_token
+    if not experts:
+        for field in (
+            "experts_per_token",
+            "num_shared_experts",
+            "num_dense_layers",
+            "moe_latent_size",
+        ):
+            value = getattr(model, field)
+            _require(
+                not value,
+                model.name,
+                f"{field}={value} without experts; set num_experts or leave it out",
+            )
+        return
+    _require(
+        1 <= topk <= experts,
+        model.name,
+        f"experts_per_token={topk} must be between 1 and num_experts={experts}; choose from that range",
+    )
+    _require(
+        model.expert_ffn_size > 0,
+        model.name,
+        f"num_experts={experts} needs expert_ffn_size, the width of one expert; give a size above 0",
+    )
+    _require(
+        model.shared_ffn_size > 0 or not model.num_shared_experts,
+        model.name,
+        f"num_shared_experts={model.num_shared_experts} needs shared_ffn_size, the width of one; "
+        f"usually expert_ffn_size={model.expert_ffn_size}",
+    )
+    _require(
+        any(kind.mlp == "moe" for kind in model.layer_kinds),
+        model.name,
+        f"num_experts={experts} but no layer is a mixture: num_dense_layers={model.num_dense_layers}, "
+        f"moe_every={model.moe_every}, num_layers={model.num_layers}; lower the first two",
+    )
+
+
+_NEEDS = {
+    "mamba": (
+        "mamba_num_heads",
+        "mamba_head_dim",
+        "mamba_state_size",
+        "mamba_num_groups",
+        "conv_size",
+    ),
+    "linear": (
+        "linear_num_key_heads",
+        "linear_num_value_heads",
+        "linear_key_head_dim",
+        "linear_value_head_dim",
+        "conv_size",
+    ),
+    "window": ("window_size",),
+    "dense": ("ffn_size",),
+    "moe": ("num_experts",),
+}
+
+
+def _check_layers(model: Model) -> None:
+    stated = len(model.layer_types)
+    _require(
+        stated in (0, model.num_layers),
+        model.name,
+        f"layer_types states {stated} layers, num_layers={model.num_layers}; state every layer or none",
+    )
+    kinds = set(model.layer_kinds)
+    for kind in kinds:
+        _require(
+            kind.attention in MIXERS, model.name, unknown("attention kind", kind.attention, MIXERS)
+        )
+        _require(kind.mlp in MLPS, model.name, unknown("mlp kind", kind.mlp, MLPS))
+    for used in sorted({word for kind in kinds for word in kind}):
+        for field in _NEEDS.get(used, ()):
+            value = getattr(model, field)
+            _require(
+                value > 0,
+                model.name,
+                f"{field}={value} but a layer is {used!r}; give a size above 0",
+            )
+    _require(
+        not model.window_period or model.window_size > 0,
+        model.name,
+        f"window_period={model.window_period} without window_size; set both or neither",
+    )
+
+
+def divisors(number: int) -> Iterable[int]:
+    """Return the divisors of a positive number, smallest first."""
+    return [d for d in range(1, number + 1) if number % d == 0]
