@@ -1,1 +1,34 @@
-"""."""
+"""Kernels: what a device needs, in seconds, for one `Compute` op."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sim.device import Device
+from sim.errors import InputError
+from sim.kernels.attention import attention_time
+from sim.kernels.gemm import gemm_time, grouped_gemm_time
+from sim.kernels.memory import memory_time
+from sim.kernels.shapes import Attention, Gemm, GroupedGemm, Kernel, Memory
+
+MODELS: dict[type, Callable[[Any, Device], float]] = {
+    Attention: attention_time,
+    Gemm: gemm_time,
+    GroupedGemm: grouped_gemm_time,
+    Memory: memory_time,
+}
+"""The cost model of each kernel type."""
+
+
+def kernel_time(kernel: Kernel, device: Device) -> float:
+    """Return the seconds ``kernel`` takes alone on ``device``, its start on the device included.
+
+    The host's launch is not: that is the framework's.
+    """
+    model = MODELS.get(type(kernel))
+    if model is None:
+        known = ", ".join(sorted(kind.__name__ for kind in MODELS))
+        raise InputError(f"no cost model for {type(kernel).__name__}; kernels are {known}")
+    return model(kernel, device)
+
+
+__all__ = ["MODELS", "kernel_time"]

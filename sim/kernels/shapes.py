@@ -65,7 +65,9 @@ class GroupedGemm:
     def nbytes(self) -> float:
         """Bytes moved once."""
         a = DTYPE_BYTES[self.dtype]
-        return self.groups * (self.m * self.k * a + self.k * self.n * a + self.m * self.n * self.out_bytes)
+        return self.groups * (
+            self.m * self.k * a + self.k * self.n * a + self.m * self.n * self.out_bytes
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,12 @@ class Attention:
         v = self.v_head_dim or self.head_dim
         q = self.heads * self.seq_q * (self.head_dim + v)
         kv = self.kv_heads * self.seq_kv * (self.head_dim + v)
-        return self.batch * (q + kv) * DTYPE_BYTES[self.dtype] * (1.0 if self.direction == "fwd" else 2.0)
+        return (
+            self.batch
+            * (q + kv)
+            * DTYPE_BYTES[self.dtype]
+            * (1.0 if self.direction == "fwd" else 2.0)
+        )
 
 
 @dataclass(frozen=True, slots=True)
