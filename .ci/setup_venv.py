@@ -1,7 +1,8 @@
 """Make or repair .venv beside this checkout and install the given lock files; standard library only.
 
-Used by ``./run``: ``python3 .ci/setup_venv.py requirements.lock [requirements-dev.lock]``. It takes uv when uv is there,
-else ``python3 -m venv``, else (Debian without python3-venv) a venv without pip, filled by the system's pip.
+Used by ``./run``: ``python3 .ci/setup_venv.py requirements.lock [requirements-dev.lock]``. It takes uv when
+uv is there, else ``python3 -m venv``, else (Debian without python3-venv) a venv without pip, filled by the
+system's pip.
 """
 
 import contextlib
