@@ -11,7 +11,7 @@ class Phase:
 
     ``links``/``loads``: bytes that cross each link for one byte of work when all groups of the communicator run at
     once. ``weight``: work rate of this activity for one unit of per-flow rate on its bottleneck (1 / bytes a flow
-    carries for one byte of work); max-min sharing is fair over flows. ``sm_share`` and ``memory_share``: of the device's
+    carries for one byte of work); max-min sharing is fair over flows. ``sm_share``, ``memory_share``: of the device's
     compute and memory bandwidth while it runs.
     """
 

@@ -1,0 +1,168 @@
+"""Communicator: the groups of one axis on one cluster, and the plans of their collectives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sim.cluster import Cluster
+from sim.collectives.cost import PricedStage, price
+from sim.collectives.layout import blocks
+from sim.collectives.phase import CollectivePlan
+from sim.collectives.stage import Algorithm, Block, Stage
+from sim.errors import CollectiveError, unknown
+
+KINDS = (
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "send_recv",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One algorithm, priced on the graph."""
+
+    algorithm: str
+    stages: tuple[PricedStage, ...]
+
+    def seconds(self, nbytes: float) -> float:
+        return sum([stage.seconds(nbytes) for stage in self.stages])
+
+
+@dataclass(eq=False, slots=True)
+class Communicator:
+    """All groups of one axis, running at once: ``groups`` (num_groups, n) device indices.
+
+    `plan` is cheap after the first call of a (kind, algorithm): loads for one byte are kept, sizes only scale them.
+    `CollectiveError` if a device is listed twice, does not exist or cannot be reached.
+    """
+
+    cluster: Cluster
+    groups: np.ndarray
+    library: Sequence[str] = ()
+    _blocks: tuple[Block, ...] = field(default=(), init=False)
+    _ways: dict[tuple[str, str], tuple[_Way, ...]] = field(default_factory=dict, init=False)
+    _plans: dict[tuple[str, float, str], CollectivePlan] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.groups = np.atleast_2d(np.asarray(self.groups, dtype=np.int64))
+        _check_groups(self.groups, self.cluster.num_devices)
+
+    @property
+    def size(self) -> int:
+        """Members of a group."""
+        return int(self.groups.shape[1])
+
+    def plan(self, kind: str, nbytes: float, algorithm: str = "auto") -> CollectivePlan:
+        """How ``kind`` of ``nbytes`` (as nccl-tests counts them) runs; ``auto`` takes the fastest the library has.
+
+        `CollectiveError` if the kind or algorithm does not exist or the algorithm cannot run on these groups.
+        """
+        key = (kind, nbytes, algorithm)
+        if (known := self._plans.get(key)) is not None:
+            return known
+        if not nbytes > 0:
+            raise CollectiveError(
+                f"{kind} of nbytes={nbytes}: must be above zero; give its size in bytes"
+            )
+        plan = self._choose(kind, float(nbytes), algorithm)
+        if len(self._plans) < MOST_PLANS:
+            self._plans[key] = plan
+        return plan
+
+    def _choose(self, kind: str, nbytes: float, algorithm: str) -> CollectivePlan:
+        if self.size == 1:
+            self._algorithms(kind, algorithm)
+            return CollectivePlan(kind=kind, algorithm="none", protocol="none", phases=())
+        ways = self._ways.get((kind, algorithm))
+        if ways is None:
+            ways = self._ways[kind, algorithm] = self._price(kind, algorithm)
+        best = ways[0] if len(ways) == 1 else min(ways, key=lambda way: way.seconds(nbytes))
+        parts = [stage.phase(nbytes) for stage in best.stages]
+        protocol = "+".join(dict.fromkeys(p for _, p in parts))
+        return CollectivePlan(
+            kind=kind,
+            algorithm=best.algorithm,
+            protocol=protocol,
+            phases=tuple(p for p, _ in parts),
+        )
+
+    def _algorithms(self, kind: str, algorithm: str) -> list[Algorithm]:
+        from sim.collectives import ALGORITHMS, library_of
+
+        if kind not in KINDS:
+            raise CollectiveError(unknown("collective", kind, KINDS))
+        if algorithm == "auto":
+            names = self.library or library_of(self.cluster, self.groups)
+            return [ALGORITHMS[a] for a in names if kind in ALGORITHMS[a].kinds]
+        if algorithm not in ALGORITHMS:
+            raise CollectiveError(unknown("algorithm", algorithm, ALGORITHMS))
+        if kind not in ALGORITHMS[algorithm].kinds:
+            able = [a.name for a in ALGORITHMS.values() if kind in a.kinds]
+            raise CollectiveError(f"{algorithm} cannot do {kind}; choose from {', '.join(able)}")
+        return [ALGORITHMS[algorithm]]
+
+    def _price(self, kind: str, algorithm: str) -> tuple[_Way, ...]:
+        """Price every candidate; what cannot run drops out of ``auto`` and is an error by name."""
+        if not self._blocks:
+            self._blocks = blocks(self.cluster, self.groups)
+        ways, reasons = [], []
+        for candidate in self._algorithms(kind, algorithm):
+            stages = _join(candidate, kind, self._blocks)
+            if isinstance(stages, str):
+                reasons.append(f"{candidate.name} {stages}")
+                continue
+            ways.append(_Way(candidate.name, tuple(price(self.cluster, kind, s) for s in stages)))
+        if not ways:
+            raise CollectiveError(
+                f"{kind} over groups of {self.size}: {'; '.join(reasons) or 'no algorithm'}; "
+                "choose another algorithm, or auto"
+            )
+        return tuple(ways)
+
+
+MOST_PLANS = 4096
+"""Plans kept; later sizes are planned anew each time."""
+
+
+def _join(algorithm: Algorithm, kind: str, parts: Sequence[Block]) -> tuple[Stage, ...] | str:
+    """Stages of all blocks at once, stage by stage; they must agree in number."""
+    each = []
+    for block in parts:
+        made = algorithm.stages(kind, block)
+        if isinstance(made, str):
+            return made
+        each.append(made)
+    if len({len(made) for made in each}) > 1:
+        return "needs every group laid out alike"
+    return tuple(_merge(same) for same in zip(*each, strict=True)) if len(each) > 1 else each[0]
+
+
+def _merge(same: Sequence[Stage]) -> Stage:
+    depth = max(len(s.steps) for s in same)
+    steps = [max((s.steps[l] if l < len(s.steps) else 0.0) for s in same) for l in range(depth)]
+    return Stage(
+        name=same[0].name,
+        rule=same[0].rule,
+        src=np.concatenate([s.src for s in same]),
+        dst=np.concatenate([s.dst for s in same]),
+        load=np.concatenate([s.load for s in same]),
+        level=np.concatenate([s.level for s in same]),
+        steps=tuple(steps),
+        channels=max(s.channels for s in same),
+    )
+
+
+def _check_groups(groups: np.ndarray, num_devices: int) -> None:
+    if groups.size == 0:
+        raise CollectiveError("groups is empty: give at least one group of at least one device")
+    out = groups[(groups < 0) | (groups >= num_devices)]
+    if len(out):
+        raise CollectiveError(
+            f"device {int(out[0])} does not exist; the cluster has devices 0 to {num_devices - 1}"
+        )
+    values, counts = np.unique(groups, return_counts=True)
+    if (counts > 1).any():
+        twice = int(values[counts > 1][0])
+        raise CollectiveError(
+            f"device {twice} is listed twice; list every device of the groups once"
+        )

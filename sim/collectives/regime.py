@@ -1,0 +1,95 @@
+"""Regime: latency and rate of a stage under one protocol (LL, LL128, Simple), and the time they give.
+
+A transfer of S bytes takes ``(alpha**p + x**p) ** (1 / p)`` with ``x = S / rate``: p = 1 is alpha-beta; p below 1
+(`ramp`) is the slow ramp of a pipeline whose channels and chunks grow with the message. Protocols: NCCL's LL sends 4
+bytes of flag with 4 of data, LL128 8 with 120, Simple whole chunks with a fence (NVIDIA/nccl src/graph/tuning.cc).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sim.cluster import LinkKind
+
+PROTOCOLS: Mapping[str, tuple[str, ...]] = {
+    "ring": ("Simple", "LL", "LL128"),
+    "tree": ("Simple", "LL", "LL128"),
+}
+"""Protocols a rule can run; one, ``Simple``, for every other rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """One protocol on one stage: seconds before bytes flow, bytes/s of the collective, ramp exponent.
+
+    ``slow`` and ``plateau``: below ``rate * plateau`` bytes the transfer has few channels and runs at ``slow`` until it
+    has taken ``plateau`` seconds (NCCL's send/recv).
+    """
+
+    protocol: str
+    alpha: float
+    rate: float
+    ramp: float = 1.0
+    slow: float = 0.0
+    plateau: float = 0.0
+
+    def seconds(self, nbytes: float) -> float:
+        """Time of ``nbytes`` on an idle machine."""
+        x = nbytes / self.rate
+        if self.plateau and x < self.plateau:
+            x = min(nbytes / self.slow, self.plateau)
+        if self.ramp == 1.0 or self.alpha <= 0.0:
+            return self.alpha + x
+        return float(self.alpha * (1.0 + (x / self.alpha) ** self.ramp) ** (1.0 / self.ramp))
+
+
+def constant(
+    kind: LinkKind, name: str, rule: str, collective: str, protocol: str, default: float = 0.0
+) -> float:
+    """A constant of a link kind, the most particular name first.
+
+    ``ring_all_gather_ll_step``, ``ring_all_gather_step``, ``all_gather_ll_step``, ..., ``ll_step``, ``step``.
+    """
+    table = kind.constants
+    p = protocol.lower()
+    scopes = (f"{rule}_{collective}_", f"{collective}_", f"{rule}_", "")
+    for prefix in (s + q for s in scopes for q in (f"{p}_", "")):
+        if (value := table.get(prefix + name)) is not None:
+            return value
+    return default
+
+
+def regimes(
+    rule: str,
+    collective: str,
+    levels: Sequence[tuple[LinkKind, float, float]],
+    ceiling: float,
+) -> list[Regime]:
+    """Price a stage under every protocol of its rule.
+
+    ``levels``: (link kind, hops, seconds a hop on the wire) of each level, outermost last; ``ceiling``: bytes/s the
+    graph allows. The base latency, ramp and efficiency are the outermost kind's.
+    """
+    outer = levels[-1][0]
+    result = []
+    for protocol in PROTOCOLS.get(rule, ("Simple",)):
+
+        def look(name: str, default: float, kind: LinkKind = outer, p: str = protocol) -> float:
+            return constant(kind, name, rule, collective, p, default)
+
+        alpha = look("base", 0.0)
+        for kind, hops, wire in levels:
+            alpha += hops * (wire + look("step", 0.0, kind))
+        share = look("rate", 1.0)
+        if protocol != "Simple" and "simple_base" not in outer.constants:
+            continue
+        result.append(
+            Regime(
+                protocol,
+                alpha,
+                ceiling * share * look("efficiency", 1.0),
+                look("ramp", 1.0),
+                look("slow", 0.0),
+                look("plateau", 0.0),
+            )
+        )
+    return result
