@@ -108,6 +108,8 @@ class Model:
     conv_size: int = 4
     # multi-token prediction
     num_mtp_layers: int = 0
+    # whether the maker counts the embedding lookup among the active parameters
+    active_embedding: bool = True
 
     def __post_init__(self) -> None:
         """Check every rule of the numbers."""

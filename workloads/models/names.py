@@ -5,27 +5,34 @@ from collections.abc import Sequence
 
 from sim.errors import PlanError, unknown
 
-MINOR_VERSIONS = {"llama3.1": "llama3"}
-"""Releases that kept the shapes of an earlier one (Llama 3.1 of Llama 3)."""
+SAME_SHAPE = {
+    "llama3.1": "llama3",
+    "llama3.3": "llama3",
+    "llama1": "llama",
+    "codellama": "llama2",
+}
+"""Releases that kept the shapes of another one."""
+SILENT = ("meta", "hf", "base", "instruct", "chat", "it", "pt", "v0.1", "fp8", "bf16", "nvfp4")
+"""Words of a name that do not change the shape."""
 
 
 def canonical(name: str) -> str:
-    """Return ``name`` lower-case without separators: ``Llama-3.1_405B`` -> ``llama3405b``.
+    """Return ``name`` lower-case, without owner, separators and words that keep the shape.
 
-    >>> canonical("Llama-3.1-405B"), canonical("llama3-405b")
+    >>> canonical("meta-llama/Llama-3.1-405B-Instruct"), canonical("llama3-405b")
     ('llama3405b', 'llama3405b')
     """
-    text = re.sub(r"[\s_]+", "-", name.strip().lower())
-    text = text.rsplit("/", 1)[-1]
-    text = re.sub(r"(?<=[a-z])-(?=\d)", "", text, count=1)
-    for release, base in MINOR_VERSIONS.items():
-        if text.startswith(release):
-            text = base + text[len(release) :]
-    return text.replace("-", "")
+    text = re.sub(r"[\s_-]+", "-", name.strip().lower().rsplit("/", 1)[-1])
+    words = [word for word in text.split("-") if word not in SILENT]
+    if len(words) > 1 and words[0].isalpha() and re.fullmatch(r"\d+(\.\d+)?", words[1]):
+        words[:2] = [words[0] + words[1]]
+    if words:
+        words[0] = SAME_SHAPE.get(words[0], words[0])
+    return "".join(words)
 
 
 def find(name: str, known: Sequence[str]) -> str:
-    """Return the one of ``known`` spelled by ``name``. Raises `PlanError` with near names."""
+    """Return the one of ``known`` that ``name`` spells. Raises `PlanError` with near names."""
     if name in known:
         return name
     wanted = canonical(name)
