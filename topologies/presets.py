@@ -5,7 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from sim.cluster import Cluster
 from sim.units import GB, Gbit
+from topologies.fat_tree import fat_tree
 from topologies.host import Host
+from topologies.rack_tree import rack_tree
+from topologies.scale_up import single_host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -28,8 +28,9 @@ def rack_tree(
 ) -> Cluster:
     """Return servers in racks of one switch each, racks in pods, pods under one top stage.
 
-    ``rack_oversubscription`` bytes/s down over up at the rack switch, ``oversubscription`` above the pods. The stages above
-    the racks stand for switches whose number is not published. Raises `TopologyError` for sizes or ratios below 1 device.
+    ``rack_oversubscription`` bytes/s down over up at the rack switch, ``oversubscription`` above the pods. The stages
+    above the racks stand for switches whose number is not published. Raises `TopologyError` for sizes below 1 and
+    ratios not above 0.
     """
     if hosts_per_rack < 1 or racks_per_pod < 1:
         raise TopologyError(
