@@ -9,7 +9,7 @@ pass is a few `bincount` over arrays; the seed is fixed.
 ``unfolded`` gives every rank a class of its own: the same engine then plays every rank.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,16 +73,24 @@ class _Axis:
 
 
 def fold(
-    program: Program, cluster: Cluster, device_of: np.ndarray, *, unfolded: bool = False
+    program: Program,
+    cluster: Cluster,
+    device_of: np.ndarray,
+    *,
+    unfolded: bool = False,
+    marked_links: Sequence[int] = (),
 ) -> Folding:
-    """Partition the ranks of a program on a cluster; ``device_of`` (num_ranks,) says where each rank sits."""
+    """Partition the ranks of a program on a cluster.
+
+    ``device_of`` (num_ranks,) says where each rank sits; ``marked_links`` will change and are like no other link.
+    """
     axes = [_group_axis(a, g, cluster, device_of) for a, g in program.groups.items()]
     axes += [_channel_axis(c, p, cluster, device_of) for c, p in program.peers.items()]
     if unfolded:
         colour = np.arange(program.num_ranks)
     else:
         start = program.script_of_rank * len(cluster.device_kinds) + cluster.device_kind[device_of]
-        colour = _refine(start, axes, cluster)
+        colour = _refine(start, axes, cluster, marked_links)
     return _collect(colour, axes, program)
 
 
@@ -108,13 +116,16 @@ def _channel_axis(name: str, peers: np.ndarray, cluster: Cluster, device_of: np.
     return _Axis(name, pairs, routes, np.arange(len(src)), ordered=True)
 
 
-def _refine(colour: np.ndarray, axes: list[_Axis], cluster: Cluster) -> np.ndarray:
+def _refine(
+    colour: np.ndarray, axes: list[_Axis], cluster: Cluster, marked: Sequence[int]
+) -> np.ndarray:
     """Refine until the number of colours stands still."""
     random = np.random.default_rng(20261129)
     colour = np.unique(colour, return_inverse=True)[1]
     links = cluster.links
     fixed = _colour_of(links.bandwidth) * np.e + _colour_of(links.latency) * np.pi
     fixed += links.kind * np.sqrt(2.0)
+    fixed[list(marked)] += 1.0 + np.arange(len(marked)) / 7.0
     salts = random.uniform(1.0, 2.0, size=(len(axes), 4))
     count = colour.max() + 1
     while True:

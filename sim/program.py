@@ -89,7 +89,12 @@ class Free:
     nbytes: float
 
 
-Op = Compute | Collective | Send | Recv | Allocate | Free
+@dataclass(frozen=True, slots=True, eq=False)
+class Sync:
+    """The host waits here until the stream has come this far (``torch.cuda.synchronize``, ``.item()``)."""
+
+
+Op = Compute | Collective | Send | Recv | Allocate | Free | Sync
 
 
 class Action(NamedTuple):
@@ -110,12 +115,16 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Script:
-    """What one kind of rank does: segments by stream, initial semaphore counts, memory held from the start."""
+    """What one kind of rank does: segments by stream, initial semaphore counts, memory held from the start.
+
+    ``place`` is the rank's place in the pipeline; results are listed by it.
+    """
 
     streams: Mapping[str, tuple[Segment, ...]]
     semaphores: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
     label: str = ""
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

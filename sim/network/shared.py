@@ -39,10 +39,13 @@ class Shared:
             if users:
                 alone = False
             users[flow] = None
-        if alone:
-            flow.rate = flow.ceiling
-            return [flow]
-        return self._solve([flow])
+        if not alone:
+            return self._solve([flow])
+        flow.rate = flow.ceiling
+        for resource, load in flow.uses:
+            if flow.rate * load > self.capacity[resource]:
+                flow.rate = self.capacity[resource] / load
+        return [flow]
 
     def stop(self, flow: Flow) -> list[Flow]:
         """Take a flow off; return all flows whose rate may have changed."""

@@ -1,0 +1,315 @@
+"""Compile: a folded program on a cluster becomes steps with seconds and resources, ready to be played.
+
+An op shared by a thousand segments is compiled once for each rank class that runs it: kernels get their seconds from `sim.kernels`,
+collectives and messages their chain of phases from `sim.collectives`, links become resources.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.cluster import Cluster
+from sim.collectives import Communicator, point_to_point
+from sim.collectives.phase import CollectivePlan, Phase
+from sim.errors import ProgramError
+from sim.fold import Folding, PairClass
+from sim.kernels import kernel_time
+from sim.kernels.shapes import Memory
+from sim.network.fair_share import Use
+from sim.network.resources import reduce_links
+from sim.program import (
+    Action,
+    Allocate,
+    Collective,
+    Compute,
+    Free,
+    Op,
+    Program,
+    Recv,
+    Send,
+    Sync,
+)
+
+COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, SYNC = range(6)
+
+
+class Leg:
+    """One phase ready to play: seconds, bytes, ceiling, fairness weight, resources, shares of the device."""
+
+    __slots__ = ("ceiling", "latency", "memory_share", "nbytes", "phase", "sm_share", "uses", "weight")
+
+    def __init__(self, phase: Phase) -> None:
+        self.phase = phase
+        self.latency = phase.latency
+        self.nbytes = phase.nbytes
+        self.ceiling = phase.ceiling
+        self.weight = phase.weight
+        self.sm_share = phase.sm_share
+        self.memory_share = phase.memory_share
+        self.uses: tuple[Use, ...] = ()
+
+
+class Step:
+    """One op of one rank class, ready to play.
+
+    ``alone`` seconds on an idle machine; ``key`` names the meeting (group class or pair class); ``parties`` how many
+    rank classes meet; ``quick``: nothing else can ever touch what it uses; ``played`` counts starts.
+    """
+
+    __slots__ = (
+        "alone", "classes", "code", "key", "launch", "memory_bound", "op", "parties", "plan", "played", "quick",
+        "signals", "legs", "waits",
+    )  # fmt: skip
+
+    def __init__(self, code: int, op: Op) -> None:
+        self.code = code
+        self.op = op
+        self.alone = 0.0
+        self.launch = 0.0
+        self.memory_bound = False
+        self.key: tuple[str, int] = ("", 0)
+        self.parties = 1
+        self.classes: tuple[int, ...] = ()
+        self.plan: CollectivePlan | None = None
+        self.legs: tuple[Leg, ...] = ()
+        self.quick = False
+        self.waits: tuple[int, ...] = ()
+        self.signals: tuple[int, ...] = ()
+        self.played = 0
+
+
+Steps = list[Step]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledStream:
+    """What one stream of one rank class plays: (action, steps) in order."""
+
+    rank_class: int
+    name: str
+    segments: list[tuple[Action, Steps]]
+    computes: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """All streams; semaphores by class (names and initial counts); resource capacities; kept links."""
+
+    streams: list[CompiledStream]
+    semaphores: list[tuple[tuple[str, ...], tuple[int, ...]]]
+    capacity: list[float]
+    resource_of_link: Mapping[int, int]
+    communications: list[Step]
+    overlapping: tuple[bool, ...]
+    kernel_seconds: Mapping[tuple[int, int], float]
+
+
+class _Compiler:
+    """The tables that compiling fills: steps by (class, op), plans by (group, kind, bytes, algorithm)."""
+
+    def __init__(
+        self, program: Program, folding: Folding, cluster: Cluster, device_of: np.ndarray, launch: float
+    ) -> None:
+        self.program, self.folding, self.cluster = program, folding, cluster
+        self.device_of, self.launch = device_of, launch
+        self.communicators: dict[tuple[str, int], Communicator] = {}
+        self.plans: dict[tuple[object, ...], CollectivePlan] = {}
+        self.legs: dict[int, tuple[Leg, ...]] = {}
+        self.durations: dict[tuple[int, int], float] = {}
+        self.communications: list[Step] = []
+        self.users: dict[tuple[str, int], set[tuple[int, str]]] = {}
+
+    def stream(
+        self, rank_class: int, name: str, segments: Sequence[tuple[Action, tuple[Op, ...]]],
+        semaphores: dict[str, int],
+    ) -> CompiledStream:  # fmt: skip
+        """Compile one stream; op tuples shared between segments stay shared."""
+        known: dict[int, Steps] = {}
+        steps_of: dict[int, Step] = {}
+        compiled = []
+        for action, ops in segments:
+            steps = known.get(id(ops))
+            if steps is None:
+                steps = []
+                for op in ops:
+                    step = steps_of.get(id(op))
+                    if step is None:
+                        step = steps_of[id(op)] = self.step(rank_class, name, op, semaphores)
+                    steps.append(step)
+                known[id(ops)] = steps
+            compiled.append((action, steps))
+        computes = any(step.code == COMPUTE for step in steps_of.values())
+        return CompiledStream(rank_class, name, compiled, computes)
+
+    def step(self, rank_class: int, stream: str, op: Op, semaphores: dict[str, int]) -> Step:
+        """Compile one op of one class."""
+        match op:
+            case Compute():
+                step = Step(COMPUTE, op)
+                step.alone = self._kernel_seconds(rank_class, op)
+                step.launch = self.launch * op.launches
+                step.memory_bound = isinstance(op.kernel, Memory)
+            case Collective():
+                step = self._collective(rank_class, stream, op)
+            case Send() | Recv():
+                step = self._message(rank_class, stream, op)
+            case Allocate() | Free():
+                return Step(MEMORY, op)
+            case Sync():
+                return Step(SYNC, op)
+        step.waits = tuple(_number(name, semaphores) for name in op.waits)
+        step.signals = tuple(_number(name, semaphores) for name in op.signals)
+        return step
+
+    def _kernel_seconds(self, rank_class: int, op: Compute) -> float:
+        rank = self.folding.representative[rank_class]
+        kind = int(self.cluster.device_kind[self.device_of[rank]])
+        key = (kind, id(op))
+        if key not in self.durations:
+            self.durations[key] = kernel_time(op.kernel, self.cluster.device_kinds[kind])
+        return self.durations[key]
+
+    def _collective(self, rank_class: int, stream: str, op: Collective) -> Step:
+        group = self.folding.group_of.get((op.axis, rank_class))
+        if group is None:
+            raise ProgramError(
+                f"collective {op.name!r} on axis {op.axis!r}: rank {self.folding.representative[rank_class]} is in no "
+                f"group of that axis; axes: {', '.join(self.program.groups) or 'none'}"
+            )
+        key = (op.axis, group.index)
+        if key not in self.communicators:
+            self.communicators[key] = Communicator(self.cluster, self.device_of[group.ranks])
+        step = Step(COLLECTIVE, op)
+        plan_key = (key, op.kind, op.nbytes, op.algorithm)
+        if plan_key not in self.plans:
+            self.plans[plan_key] = self.communicators[key].plan(op.kind, op.nbytes, op.algorithm)
+        self._communicate(step, self.plans[plan_key], key, (rank_class, stream))
+        step.parties = len(group.members)
+        step.classes = group.members
+        return step
+
+    def _message(self, rank_class: int, stream: str, op: Send | Recv) -> Step:
+        sending = isinstance(op, Send)
+        table = self.folding.sends_to if sending else self.folding.receives_from
+        pair = table.get((op.channel, rank_class))
+        if pair is None:
+            raise ProgramError(
+                f"{'send' if sending else 'recv'} {op.name!r}: rank {self.folding.representative[rank_class]} has no "
+                f"peer on channel {op.channel!r}; channels: {', '.join(self.program.peers) or 'none'}"
+            )
+        step = Step(SEND if sending else RECV, op)
+        key = (op.channel, pair.index)
+        step.key = key
+        step.classes = (pair.src, pair.dst)
+        if sending:
+            self._communicate(step, self._message_plan(pair, key, op.nbytes), key, (rank_class, stream))
+        return step
+
+    def _message_plan(self, pair: PairClass, key: tuple[str, int], nbytes: float) -> CollectivePlan:
+        plan_key = (key, "send_recv", nbytes)
+        if plan_key not in self.plans:
+            src, dst = self.device_of[pair.ranks].T
+            self.plans[plan_key] = point_to_point(self.cluster, src, dst, nbytes)
+        return self.plans[plan_key]
+
+    def _communicate(
+        self, step: Step, plan: CollectivePlan, key: tuple[str, int], user: tuple[int, str]
+    ) -> None:
+        step.key = key
+        step.plan = plan
+        step.alone = plan.alone
+        if id(plan) not in self.legs:
+            self.legs[id(plan)] = tuple(Leg(phase) for phase in plan.phases)
+        step.legs = self.legs[id(plan)]
+        self.users.setdefault(key, set()).add(user)
+        self.communications.append(step)
+
+
+def _number(name: str, semaphores: dict[str, int]) -> int:
+    return semaphores.setdefault(name, len(semaphores))
+
+
+def compile_program(
+    program: Program,
+    folding: Folding,
+    cluster: Cluster,
+    device_of: np.ndarray,
+    *,
+    launch: float = 0.0,
+    keep_links: Sequence[int] = (),
+) -> Compiled:
+    """Give every op its seconds and resources; ``launch`` host seconds a kernel; ``keep_links`` will change."""
+    compiler = _Compiler(program, folding, cluster, device_of, launch)
+    streams: list[CompiledStream] = []
+    semaphores = []
+    for rank_class, rank in enumerate(folding.representative):
+        script = program.scripts[program.script_of_rank[rank]]
+        numbers: dict[str, int] = {}
+        for name, segments in script.streams.items():
+            streams.append(compiler.stream(rank_class, name, segments, numbers))
+        counts = tuple(script.semaphores.get(name, 0) for name in numbers)
+        semaphores.append((tuple(numbers), counts))
+    capacity, kept = _attach_resources(compiler, cluster, keep_links)
+    overlapping = _mark_overlaps(compiler, streams, folding.num_classes)
+    return Compiled(
+        streams, semaphores, capacity, kept, compiler.communications, overlapping, compiler.durations
+    )
+
+
+def _attach_resources(
+    compiler: _Compiler, cluster: Cluster, keep: Sequence[int]
+) -> tuple[list[float], dict[int, int]]:
+    """Turn the links of every leg into resources (legs with the same loads share one pattern)."""
+    patterns: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+    legs = [leg for chain in compiler.legs.values() for leg in chain if len(leg.phase.links)]
+    for leg in legs:
+        phase = leg.phase
+        patterns.setdefault((id(phase.links), id(phase.loads)), (phase.links, phase.loads))
+    uses, capacity, kept = reduce_links(list(patterns.values()), cluster.link_capacity, keep)
+    found = dict(zip(patterns, uses, strict=True))
+    for leg in legs:
+        leg.uses = found[id(leg.phase.links), id(leg.phase.loads)]
+    return capacity, kept
+
+
+def _mark_overlaps(
+    compiler: _Compiler, streams: list[CompiledStream], num_classes: int
+) -> tuple[bool, ...]:
+    """Mark steps nothing else can touch as quick; say which classes compute beside communication or compute.
+
+    A communicator used from one stream of each class never meets itself; resources no other communicator uses are
+    its own. On the stream that computes, a collective has the device to itself if no other stream computes.
+    """
+    owners: dict[int, set[tuple[str, int]]] = {}
+    for step in compiler.communications:
+        for leg in step.legs:
+            for resource, _ in leg.uses:
+                owners.setdefault(resource, set()).add(step.key)
+    compute_streams: list[set[str]] = [set() for _ in range(num_classes)]
+    for stream in streams:
+        if stream.computes:
+            compute_streams[stream.rank_class].add(stream.name)
+    overlapping = [len(names) > 1 for names in compute_streams]
+    for stream in streams:
+        own = compute_streams[stream.rank_class]
+        beside = bool(own - {stream.name})
+        for _, steps in stream.segments:
+            for step in steps:
+                if step.code in (COLLECTIVE, SEND) and step.plan is not None:
+                    taxed = any(s.sm_share or s.memory_share for s in step.legs)
+                    if beside and taxed:
+                        for rank_class in step.classes:
+                            overlapping[rank_class] = True
+    for stream in streams:
+        own = compute_streams[stream.rank_class]
+        for steps in {id(steps): steps for _, steps in stream.segments}.values():
+            for step in steps:
+                if step.code == COLLECTIVE:
+                    single_stream = len({name for _, name in compiler.users[step.key]}) == 1
+                    alone = all(owners[r] == {step.key} for s in step.legs for r, _ in s.uses)
+                    untaxed = own <= {stream.name} or not any(
+                        s.sm_share or s.memory_share for s in step.legs
+                    )
+                    step.quick = step.parties == 1 and single_stream and alone and untaxed
+    return tuple(overlapping)

@@ -1,0 +1,153 @@
+"""Metrics: numbers read off a timeline. Fractions are 0..1, times seconds, rates per second."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from sim.device import Device
+from sim.program import Collective, Compute, Send
+from sim.timeline import StreamRecord, Timeline
+
+
+def step_time(timeline: Timeline) -> float:
+    """Seconds of the step: until the last stream of the last rank ends."""
+    return timeline.step_time
+
+
+def tokens_per_s(timeline: Timeline) -> float:
+    """Tokens of the global batch over the step time."""
+    return timeline.program.tokens / timeline.step_time
+
+
+def flops_per_device(timeline: Timeline, convention: str = "full") -> float:
+    """Model FLOP/s a device; ``convention`` full, causal, or hardware (recompute counted)."""
+    program = timeline.program
+    return program.flops[convention] / timeline.step_time / program.num_ranks
+
+
+def mfu(timeline: Timeline, convention: str = "full") -> float:
+    """Model FLOPs utilisation: model FLOP/s over the dense peak of the precision, recompute not counted.
+
+    Source of the definition: Chowdhery et al. 2022 (PaLM), appendix B; ``full`` counts the whole attention matrix.
+    """
+    return flops_per_device(timeline, convention) / mean_peak(timeline)
+
+
+def hfu(timeline: Timeline) -> float:
+    """Hardware FLOPs utilisation: as `mfu`, recomputed FLOPs counted."""
+    return mfu(timeline, "hardware")
+
+
+def mean_peak(timeline: Timeline) -> float:
+    """Dense peak FLOP/s of the program's precision, mean over its devices."""
+    kinds = timeline.cluster.device_kind[timeline.device_of]
+    peaks = np.array([peak(device, timeline.program.dtype) for device in timeline.cluster.device_kinds])
+    return float(peaks[kinds].mean())
+
+
+def peak(device: Device, dtype: str) -> float:
+    """Dense peak of a dtype; one the device lacks runs at bf16's (or fp16's) peak."""
+    for name in (dtype, "bf16", "fp16"):
+        if name in device.peak:
+            return device.peak[name]
+    raise KeyError(f"{device.name} lists no peak for {dtype}, bf16 or fp16")
+
+
+def bubble_fraction(mean: dict[str, float], step: float) -> float:
+    """Pipeline bubble's share of the step, from the mean ledger."""
+    return sum(seconds for cause, seconds in mean.items() if cause.startswith("bubble.")) / step
+
+
+def bubble_overhead(mean: dict[str, float], step: float) -> float:
+    """Pipeline bubble over the rest of the step ((p-1)/m in Megatron's sense, when all else is busy)."""
+    bubble = bubble_fraction(mean, step)
+    return bubble / (1.0 - bubble)
+
+
+def exposed_communication(mean: dict[str, float]) -> dict[str, float]:
+    """Seconds of communication nothing hides, by axis, from the mean ledger."""
+    return {
+        cause.removeprefix("exposed."): seconds
+        for cause, seconds in mean.items()
+        if cause.startswith("exposed.")
+    }
+
+
+def overlap_fraction(timeline: Timeline, parts: list[dict[str, float]]) -> float:
+    """Share of the time ranks communicate that is hidden under compute (mean over ranks)."""
+    talking = hidden = 0.0
+    for rank_class, size in enumerate(timeline.folding.size):
+        busy = _communicating(timeline.streams_of[rank_class])
+        exposed = sum(exposed_communication(parts[rank_class]).values())
+        talking += busy * float(size)
+        hidden += max(busy - exposed, 0.0) * float(size)
+    return hidden / talking if talking else 0.0
+
+
+def _communicating(streams: list[StreamRecord]) -> float:
+    """Seconds during which at least one transfer of the rank is in flight."""
+    spans = sorted(
+        (start, end)
+        for stream in streams
+        for op, _, _, start, end in stream.spans
+        if not isinstance(op, Compute)
+    )
+    total, reached = 0.0, -np.inf
+    for start, end in spans:
+        total += max(end - max(start, reached), 0.0)
+        reached = max(reached, end)
+    return float(total)
+
+
+def utilization(timeline: Timeline) -> dict[str, float]:
+    """Busy share of compute, of device memory bandwidth, and of the busiest links (means over ranks and links).
+
+    ``compute``: time kernels run; ``memory``: bytes the kernels must move over the bandwidth; ``links``: bytes over
+    capacity of all links that carried any.
+    """
+    step = timeline.step_time
+    compute = memory = 0.0
+    for rank_class, size in enumerate(timeline.folding.size):
+        device = timeline.cluster.device_kinds[timeline.device_kind(rank_class)]
+        busy = moved = 0.0
+        for stream in timeline.streams_of[rank_class]:
+            for op, _, _, start, end in stream.spans:
+                if isinstance(op, Compute):
+                    busy += end - start
+                    moved += op.kernel.nbytes
+        compute += busy * float(size)
+        memory += moved / device.memory_bandwidth * float(size)
+    ranks = timeline.program.num_ranks
+    carried = link_bytes(timeline)
+    used = carried > 0
+    links = float((carried[used] / timeline.cluster.link_capacity[used]).mean()) if used.any() else 0.0
+    return {"compute": compute / step / ranks, "memory": memory / step / ranks, "links": links / step}
+
+
+def link_bytes(timeline: Timeline) -> np.ndarray:
+    """Bytes each link carried during the step, (num_links,)."""
+    carried = np.zeros(len(timeline.cluster.links.bandwidth))
+    for step in timeline.communications:
+        for leg in step.legs:
+            if step.played and leg.nbytes:
+                carried[leg.phase.links] += leg.phase.loads * leg.nbytes * step.played
+    return carried
+
+
+def communication_volume(timeline: Timeline, rank_class: int) -> dict[str, float]:
+    """Bytes a rank of the class sends in the step, by axis, as the definitions of the collectives say.
+
+    All-reduce 2 (n-1)/n of its bytes, all-gather, reduce-scatter and all-to-all (n-1)/n, a send all of them.
+    """
+    volume: dict[str, float] = defaultdict(float)
+    for span in timeline.spans(rank_class):
+        op = span.op
+        if isinstance(op, Collective):
+            n = timeline.program.groups[op.axis].shape[1]
+            volume[op.axis] += op.nbytes * SHARE.get(op.kind, 1.0) * (n - 1) / n
+        elif isinstance(op, Send):
+            volume[op.channel] += op.nbytes
+    return dict(volume)
+
+
+SHARE = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
