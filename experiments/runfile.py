@@ -9,17 +9,17 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from experiments.presets import preset_table
 from experiments.quantity import looks_like_quantity, parse_quantity
 from experiments.section import missing_fields, read_section, section_type, unknown_key
 from sim.errors import InputError, PlanError, unknown
+from topologies import CLUSTERS
 from workloads.model import Model
 from workloads.models import model as preset_model
 from workloads.plan import Plan, check
@@ -65,11 +65,6 @@ class _Origin(BaseModel):
     hf_config: str = ""
 
 
-def run_presets() -> tuple[str, ...]:
-    """Return the names of the runs that ship, sorted."""
-    return tuple(sorted(entry.name.removesuffix(".toml") for entry in _preset_files()))
-
-
 def load_run(name: str, overrides: Iterable[str] = ()) -> RunConfig:
     """Return a run by preset name or path of a TOML file, with ``section.key=value`` overrides applied.
 
@@ -86,6 +81,8 @@ def build_run(name: str, table: Table, folder: Path = Path()) -> RunConfig:
     values, wrong = read_section("plan", sections["plan"], section_type(Plan))
     cluster, more = read_section("cluster", sections["cluster"], _Cluster)
     problems += wrong + more
+    if not more and cluster["preset"] not in CLUSTERS:
+        problems.append(f"cluster.preset: {unknown('cluster', cluster['preset'], CLUSTERS)}")
     model, assumptions = _model(sections["model"], folder, problems)
     if problems or model is None:
         raise InputError(_together(name, problems))
@@ -127,6 +124,16 @@ def override(table: Table, overrides: Iterable[str]) -> dict[str, object]:
     return result
 
 
+def cluster_parameters(overrides: Iterable[str]) -> dict[str, object]:
+    """Return the cluster parameters of ``key=value`` texts."""
+    table = override(
+        {"cluster": {}}, (f"cluster.{text.removeprefix('cluster.')}" for text in overrides)
+    )
+    section = table["cluster"]
+    assert isinstance(section, dict)
+    return {key: _parameter(key, value) for key, value in section.items()}
+
+
 def _value(raw: str) -> object:
     """Read an override's value as TOML would, else as a text."""
     try:
@@ -135,33 +142,17 @@ def _value(raw: str) -> object:
         return raw
 
 
-def _preset_files() -> list[Path]:
-    """Return the shipped run files."""
-    folder = files("experiments").joinpath("runs")
-    return [Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".toml")]
-
-
-@cache
-def _preset_path(name: str) -> Path:
-    """Return the file of a run preset."""
-    for entry in _preset_files():
-        if entry.name == f"{name}.toml":
-            return entry
-    raise InputError(unknown("run", name, run_presets()) + "; or give the path of a .toml file")
-
-
-def _read(name: str) -> tuple[str, dict[str, object], Path]:
+def _read(name: str) -> tuple[str, dict[str, Any], Path]:
     """Return a run's title, its table and its folder."""
     path = Path(name)
     if not (name.endswith(".toml") or path.is_file()):
-        path = _preset_path(name)
+        return name, preset_table(name), Path()
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"cannot read run file {name}: {reason}") from problem
-    try:
-        return path.stem, tomllib.loads(text), path.parent
+        return path.stem, tomllib.loads(path.read_text(encoding="utf-8")), path.parent
+    except OSError as problem:
+        raise InputError(f"cannot read run file {name}: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise InputError(f"cannot read run file {name}: it is not UTF-8 text") from problem
     except tomllib.TOMLDecodeError as problem:
         raise InputError(f"run file {name} is not TOML: {problem}") from problem
 

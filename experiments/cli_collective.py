@@ -1,0 +1,47 @@
+"""``collective``: time, algbw and busbw of one collective, or the table nccl-tests prints."""
+
+from typing import Annotated, Any
+
+import typer
+
+from experiments.cli_output import AsJson, emit, table, working
+from sim.errors import InputError
+
+SWEEP_COLUMNS = ("bytes", "time_us", "algbw_GBps", "busbw_GBps", "algorithm", "bottleneck")
+
+
+def collective(
+    kind: Annotated[str, typer.Argument(help="all_reduce, all_gather, ...; see list collectives.")],
+    cluster: Annotated[str, typer.Option(help="Cluster preset; see list clusters.")],
+    devices: Annotated[int | None, typer.Option(help="How many devices take part.")] = None,
+    nbytes: Annotated[
+        str | None, typer.Option("--bytes", metavar="SIZE", help="Size as nccl-tests counts it.")
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="ring, hierarchical, ...; auto chooses.")] = "auto",
+    sweep: Annotated[bool, typer.Option("--sweep", help="All sizes from 8 B to 16 GiB.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Time one collective on a cluster."""
+    from experiments import collective_command
+    from experiments.quantity import parse_quantity
+    from topologies import cluster as build
+
+    if sweep == (nbytes is not None):
+        raise InputError("give either --bytes SIZE or --sweep")
+    size = parse_quantity(nbytes, "--bytes") if nbytes is not None else 0.0
+    if nbytes is not None and not size > 0:
+        raise InputError(f"--bytes {nbytes} must be more than 0")
+    with working(f"{kind} on {cluster}"):
+        machine = build(cluster, devices)
+        if sweep:
+            rows: list[dict[str, Any]] = collective_command.sweep(kind, machine, algorithm)
+        else:
+            answer: dict[str, Any] = collective_command.collective(kind, machine, size, algorithm)
+    if sweep:
+        emit(
+            {"kind": kind, "cluster": cluster, "num_devices": machine.num_devices, "rows": rows},
+            as_json,
+            lambda: [table([list(row.values()) for row in rows], list(rows[0]))],
+        )
+    else:
+        emit(answer, as_json, lambda: [table(list(answer.items()), ("figure", "value"))])

@@ -1,0 +1,144 @@
+"""A simulated step for people: the plan, the numbers, the ledger as a bar, memory by stage, assumptions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from experiments.cli_output import table
+from experiments.runfile import RunConfig
+from sim.units import GiB
+
+COLUMNS = 40
+"""Characters of the longest bar."""
+COLOURS = {
+    "compute": "blue",
+    "recompute": "cyan",
+    "exposed": "red",
+    "bubble": "yellow",
+    "wait": "yellow",
+    "host": "magenta",
+    "launch": "magenta",
+    "optimizer": "green",
+}
+"""Colour of a ledger cause by the first word it has of these."""
+STAGES_SHOWN = 32
+
+
+def simulation_view(config: RunConfig, summary: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield what ``simulate`` prints for people."""
+    yield _title(config)
+    yield _numbers(summary)
+    yield _ledger(summary["ledger"]["mean"], summary["step_time_s"])
+    yield _memory(summary)
+    yield _notes(summary)
+
+
+def _title(config: RunConfig) -> RenderableType:
+    """Return the run, its machine and its plan, three lines."""
+    plan, model, cluster = config.plan, config.model, config.cluster
+    degrees = ("tp", "cp", "ep", "etp", "pp", "dp")
+    shown = [f"{d} {getattr(plan, d)}" for d in degrees if getattr(plan, d) > 1 or d == "dp"]
+    chunks = f" x {plan.chunks} chunks" if plan.chunks > 1 else ""
+    options = " ".join(f"{key}={value}" for key, value in cluster.parameters.items())
+    lines = (
+        f"{config.name}: {model.name} on {cluster.num_devices:,} devices of {cluster.preset} {options}",
+        f"  {' '.join(shown)}, {plan.schedule}{chunks}, zero {plan.zero}, recompute {plan.recompute}, {plan.dtype},"
+        f" software {plan.software}",
+        f"  {plan.global_batch:,} sequences of {plan.seq_len:,} a step, {plan.num_microbatches}"
+        f" microbatches of {plan.microbatch} a rank",
+    )
+    return Text("\n".join(line.rstrip() for line in lines))
+
+
+def _numbers(summary: Mapping[str, Any]) -> RenderableType:
+    """Return the table of the step's figures."""
+    percent = "{:.1%}".format
+    exposed = summary["exposed_comm_s"]
+    rows = [
+        ("step time", f"{summary['step_time_s']:.4g} s"),
+        ("tokens/s", f"{summary['tokens_per_s']:,.0f}"),
+        ("tokens/s a device", f"{summary['tokens_per_s_per_device']:,.1f}"),
+        ("TFLOP/s a device (model, full attention)", f"{summary['tflops_per_device']:.1f}"),
+        (
+            "MFU (full / causal attention)",
+            f"{percent(summary['mfu'])} / {percent(summary['mfu_causal'])}",
+        ),
+        ("HFU (with recompute)", percent(summary["hfu"])),
+        ("pipeline bubble, share of the step", percent(summary["bubble_fraction"])),
+        ("communication hidden under compute", percent(summary["overlap_fraction"])),
+        (
+            "exposed communication",
+            ", ".join(f"{a} {s:.3g} s" for a, s in exposed.items()) or "none",
+        ),
+    ]
+    return table(rows, ("figure", "value"))
+
+
+def _ledger(mean: Mapping[str, float], step: float) -> RenderableType:
+    """Return the mean ledger, one bar a cause, largest first."""
+    causes = sorted(((cause, s) for cause, s in mean.items() if s), key=lambda item: -item[1])
+    width = max((len(cause) for cause, _ in causes), default=0)
+    longest = max((s for _, s in causes), default=1.0)
+    lines: list[RenderableType] = [Text(f"where the {step:.4g} s go (mean over ranks)")]
+    for cause, seconds in causes:
+        bar = "█" * max(1, round(COLUMNS * seconds / longest))
+        line = Text(f"  {cause:<{width}}  {seconds:9.4f} s {seconds / step:6.1%}  ")
+        lines.append(line.append(bar, style=_colour(cause)))
+    return Padding(Group(*lines), (1, 0, 0, 0))
+
+
+def _colour(cause: str) -> str:
+    """Return the colour of a ledger cause."""
+    return next((colour for word, colour in COLOURS.items() if word in cause.lower()), "white")
+
+
+def _memory(summary: Mapping[str, Any]) -> RenderableType:
+    """Return peak memory by stage against the capacity, with the parts that make it up."""
+    capacity, stages = summary["capacity_bytes"], summary["memory"]
+    parts = list(dict.fromkeys(name for stage in stages for name in breakdown(stage)))
+    columns = ("stage", "peak GiB", "of capacity", *parts)
+    rows = [
+        (
+            index,
+            peak(stage) / GiB,
+            f"{peak(stage) / capacity:.0%}",
+            *(breakdown(stage).get(name, 0.0) / GiB for name in parts),
+        )
+        for index, stage in enumerate(stages)
+    ]
+    if len(rows) > STAGES_SHOWN:
+        rows = sorted(rows, key=lambda row: -float(row[1]))[:STAGES_SHOWN]
+    verdict = "fits" if summary["fits"] else "DOES NOT FIT: " + _largest(stages)
+    title = f"memory in GiB of {capacity / GiB:.1f} a device: {verdict}"
+    return Padding(table(rows, columns, title), (1, 0, 0, 0))
+
+
+def peak(stage: Mapping[str, Any]) -> float:
+    """Return the peak bytes of a stage's memory entry."""
+    return float(stage["peak"])
+
+
+def breakdown(stage: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the bytes by category at the peak."""
+    return stage["breakdown"]  # type: ignore[no-any-return]  # JSON
+
+
+def _largest(stages: Sequence[Mapping[str, Any]]) -> str:
+    """Name the largest contributors of the fullest stage."""
+    fullest = max(stages, key=peak)
+    largest = sorted(breakdown(fullest).items(), key=lambda item: -item[1])[:3]
+    return ", ".join(f"{name} {nbytes / GiB:.1f} GiB" for name, nbytes in largest)
+
+
+def _notes(summary: Mapping[str, Any]) -> RenderableType:
+    """Return the assumptions and the size of the replay."""
+    lines = [f"  - {text}" for text in summary["assumptions"]]
+    replay = (
+        f"{summary['num_rank_classes']:,} rank classes, {summary['num_spans']:,} spans,"
+        f" {summary['num_events']:,} events in {summary['wall_s']:.2f} s"
+    )
+    head = ["assumptions:", *lines] if lines else []
+    return Text("\n".join([*head, replay]))
