@@ -7,7 +7,7 @@ windows) comes from the preset its ``model`` names, else from the design such a 
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from sim.errors import PlanError
@@ -164,12 +164,16 @@ def _experts(sizes: dict[str, int]) -> dict[str, int]:
 
 
 def _family_traits(name: str, gated: bool, moe: bool) -> dict[str, Any]:
-    """Return the traits of the first preset whose family word and design are those of ``name``."""
+    """Return the traits of the first preset of ``name``'s family word and design."""
     stem = _stem(name.lower().removeprefix("ascend-"))
-    for preset, model in MODELS.items():
-        alike = model.gated_mlp == gated and model.is_moe == moe and not model.layer_types
-        if alike and not model.is_mla and _stem(preset) == stem:
-            return {field.name: getattr(model, field.name) for field in fields(model) if field.name in TRAITS}
+    kin = [
+        model
+        for preset, model in MODELS.items()
+        if _stem(preset) == stem and model.gated_mlp == gated and not model.layer_types
+    ]
+    closest = next((model for model in kin if model.is_moe == moe), next(iter(kin), None))
+    if closest is not None:
+        return {trait: getattr(closest, trait) for trait in TRAITS}
     return {} if gated else {key: value for key, value in GPT.items() if key != "gated_mlp"}
 
 

@@ -1,7 +1,9 @@
-"""Gemma 1, 2 and 3: GeGLU, tied; from 2 on four norms a layer and local layers between global ones.
+"""Gemma 1 to 4: GeGLU, tied; from 2 on four norms a layer and local layers between global ones.
 
 Source: Gemma (2403.08295, table 1), Gemma 2 (2408.00118, table 1: window 4,096, every other layer
-global), Gemma 3 (2503.19786, table 1: five local layers to one global), config.json of google/gemma*.
+global), Gemma 3 (2503.19786, table 1: five local layers to one global), config.json of
+google/gemma*; Gemma 4 26B: AI-Hypercomputer/maxtext gemma4-26b.yml (25.2B, a dense MLP beside the
+experts, here a shared expert). Gemma 4 31B is left out: its global heads are wider than its local.
 """
 
 from typing import Any
@@ -10,7 +12,13 @@ from workloads.model import Model
 
 
 def _gemma(
-    name: str, layers: int, hidden: int, heads: tuple[int, int, int], ffn: int, vocab: int, **traits: Any
+    name: str,
+    layers: int,
+    hidden: int,
+    heads: tuple[int, int, int],
+    ffn: int,
+    vocab: int,
+    **traits: Any,
 ) -> Model:
     """``heads``: query heads, key/value heads, width of one."""
     return Model(
@@ -34,6 +42,13 @@ THIRD: dict[str, Any] = {
     "window_period": 6,
     "qk_norm": "head",
 }
+FOURTH: dict[str, Any] = THIRD | {
+    "num_experts": 128,
+    "experts_per_token": 8,
+    "expert_ffn_size": 704,
+    "num_shared_experts": 1,
+    "shared_ffn_size": 2112,
+}
 
 MODELS = (
     _gemma("gemma-2b", 18, 2048, (8, 1, 256), 16384, 256000),
@@ -45,4 +60,5 @@ MODELS = (
     _gemma("gemma3-4b", 34, 2560, (8, 4, 256), 10240, 262208, **THIRD),
     _gemma("gemma3-12b", 48, 3840, (16, 8, 256), 15360, 262208, **THIRD),
     _gemma("gemma3-27b", 62, 5376, (32, 16, 128), 21504, 262208, **THIRD),
+    _gemma("gemma4-26b", 30, 2816, (16, 8, 256), 2112, 262144, **FOURTH),
 )
