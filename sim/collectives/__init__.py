@@ -5,33 +5,54 @@ from collections.abc import Mapping
 import numpy as np
 
 from sim.cluster import Cluster
+from sim.collectives.bruck import BRUCK
 from sim.collectives.communicator import KINDS, Communicator
 from sim.collectives.direct import DIRECT
+from sim.collectives.halving_doubling import HALVING_DOUBLING
 from sim.collectives.hierarchical import HIERARCHICAL
+from sim.collectives.hierarchical_a2a import HIERARCHICAL_A2A
 from sim.collectives.nvls import NVLS
+from sim.collectives.nvls_tree import NVLS_TREE, SHARP
 from sim.collectives.pairwise import PAIRWISE
 from sim.collectives.phase import CollectivePlan, Phase
 from sim.collectives.point_to_point import point_to_point
 from sim.collectives.ring import RING
 from sim.collectives.stage import Algorithm
+from sim.collectives.torus import TORUS
+from sim.collectives.tree import TREE
 
 ALGORITHMS: Mapping[str, Algorithm] = {
-    a.name: a for a in (RING, DIRECT, NVLS, HIERARCHICAL, PAIRWISE)
+    "ring": RING,
+    "tree": TREE,
+    "direct": DIRECT,
+    "halving_doubling": HALVING_DOUBLING,
+    "hierarchical": HIERARCHICAL,
+    "nvls": NVLS,
+    "nvls_tree": NVLS_TREE,
+    "sharp": SHARP,
+    "torus": TORUS,
+    "pairwise": PAIRWISE,
+    "hierarchical_a2a": HIERARCHICAL_A2A,
+    "bruck": BRUCK,
 }
 """Every algorithm, by name."""
 
 LIBRARIES: Mapping[str, tuple[str, ...]] = {
-    "nvidia": ("ring", "nvls", "pairwise", "direct"),
+    "nvidia": ("ring", "tree", "nvls", "nvls_tree", "pairwise", "direct"),
+    "amd": ("ring", "tree", "direct", "pairwise"),
+    "google": ("torus", "ring", "hierarchical", "direct", "pairwise"),
+    "huawei": ("ring", "halving_doubling", "hierarchical", "direct", "pairwise"),
+    "aws": ("torus", "ring", "hierarchical", "direct", "pairwise"),
 }
-"""What ``auto`` chooses from, by maker of the device."""
+"""What ``auto`` chooses from, by maker of the device: NCCL, RCCL, XLA, HCCL, the Neuron runtime."""
 
-DEFAULT_LIBRARY = ("ring", "direct", "hierarchical", "pairwise", "nvls")
+DEFAULT_LIBRARY = ("ring", "tree", "direct", "hierarchical", "pairwise")
 
 
 def library_of(cluster: Cluster, groups: np.ndarray) -> tuple[str, ...]:
     """Algorithms the library of the groups' devices chooses from."""
     device = cluster.device_kinds[int(cluster.device_kind[groups.flat[0]])]
-    return LIBRARIES.get(device.vendor, DEFAULT_LIBRARY)
+    return LIBRARIES.get(device.vendor.lower(), DEFAULT_LIBRARY)
 
 
 __all__ = [

@@ -49,36 +49,56 @@ class PricedStage:
         return phase, best.protocol
 
 
-def price(cluster: Cluster, collective: str, stage: Stage) -> PricedStage:
-    """Route the flows of a stage, sum the loads of links, and price it under every protocol."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """What the graph says of a stage, before any constant: loads, the rate they allow, hops and wire latencies.
+
+    ``levels``: (link kind, hops, seconds a hop on the wire), the outermost last.
+    """
+
+    stage: Stage
+    links: np.ndarray
+    loads: np.ndarray
+    bottleneck: int
+    ceiling: float
+    flow_bytes: float
+    levels: tuple[tuple[LinkKind, float, float], ...]
+
+
+def footprint(cluster: Cluster, stage: Stage) -> Footprint:
+    """Route the flows of a stage and sum the loads of links."""
     pair, link, share = cluster.router(stage.src, stage.dst)
     _check_reached(stage, pair)
-    links = cluster.links
     carried = share * stage.load[pair]
-    loads = np.bincount(link, carried, minlength=len(links.bandwidth))
+    loads = np.bincount(link, carried, minlength=cluster.num_links)
     used = np.flatnonzero(loads)
-    efficiency = np.array([kind.efficiency for kind in cluster.link_kinds])
-    capacity = links.bandwidth[used] * efficiency[links.kind[used]]
-    spare = capacity / loads[used]
+    spare = cluster.link_capacity[used] / loads[used]
     worst = int(np.argmin(spare))
     on_worst = link == used[worst]
     mean = float(np.sum(carried[on_worst] ** 2) / np.sum(carried[on_worst]))
-    wire = np.bincount(pair, share * links.latency[link], minlength=len(stage.src))
+    wire = np.bincount(pair, share * cluster.links.latency[link], minlength=len(stage.src))
     levels = []
     for level, hops in enumerate(stage.steps):
         rows = stage.level == level
         if rows.any():
-            kind = _slowest_kind(cluster, link[rows[pair]], stage.rule, collective)
+            kind = _slowest_kind(cluster, link[rows[pair]])
             levels.append((kind, hops, float(wire[rows].max())))
-    outer = levels[-1][0]
+    return Footprint(
+        stage, used, loads[used], int(used[worst]), float(spare[worst]), mean, tuple(levels)
+    )
+
+
+def price(cluster: Cluster, collective: str, stage: Stage) -> PricedStage:
+    """Price a stage under every protocol."""
+    graph = footprint(cluster, stage)
     return PricedStage(
         stage.name,
-        tuple(regimes(stage.rule, collective, levels, float(spare[worst]))),
-        used,
-        loads[used],
-        int(used[worst]),
-        1.0 / mean,
-        sm_share(cluster, stage, outer),
+        tuple(regimes(stage.rule, collective, graph.levels, graph.ceiling)),
+        graph.links,
+        graph.loads,
+        graph.bottleneck,
+        1.0 / graph.flow_bytes,
+        sm_share(cluster, stage, graph.levels[-1][0]),
         0.0,
     )
 
@@ -90,12 +110,10 @@ def sm_share(cluster: Cluster, stage: Stage, kind: LinkKind) -> float:
     return min(1.0, taken / units) if units else 0.0
 
 
-def _slowest_kind(cluster: Cluster, link: np.ndarray, rule: str, collective: str) -> LinkKind:
+def _slowest_kind(cluster: Cluster, link: np.ndarray) -> LinkKind:
+    """The link kind whose constants a hop takes: one that has constants of collectives, else the slowest."""
     kinds: list[LinkKind] = [cluster.link_kinds[i] for i in np.unique(cluster.links.kind[link])]
-    return max(
-        kinds,
-        key=lambda k: (k.constants.get("simple_step", k.constants.get("step", 0.0)), k.latency),
-    )
+    return max(kinds, key=lambda k: ("base" in k.constants, k.latency))
 
 
 def _check_reached(stage: Stage, pair: np.ndarray) -> None:

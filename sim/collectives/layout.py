@@ -37,15 +37,57 @@ def _first_seen(domain: np.ndarray) -> np.ndarray:
 
 
 def _describe(cluster: Cluster, members: np.ndarray, sizes: tuple[int, ...]) -> Block:
-    """Ask the graph what joins the members of the first domain of the first group."""
-    inside = members[0, : sizes[0]] if max(sizes) == sizes[0] else members[0]
-    mesh, reduces, least = False, False, 2
-    if len(inside) > 1 and sizes[0] > 1:
-        routes = cluster.router(np.repeat(inside[:1], len(inside) - 1), inside[1:])
-        links = cluster.links
-        hops = np.bincount(routes.pair, minlength=len(inside) - 1)
-        mesh = bool((hops == 1).all()) and len(set(routes.link.tolist())) == len(inside) - 1
-        kind = cluster.link_kinds[int(links.kind[routes.link[0]])]
-        least = int(kind.constants.get("nvls_min_devices", 0))
-        reduces = least > 0 and not mesh
-    return Block(members, sizes, mesh=mesh, switch_reduces=reduces, min_nvls=least)
+    """Ask the graph what joins the members of the first group."""
+    mesh, least, fabric = False, 0, False
+    first = members[0]
+    inside = first[: sizes[0]]
+    if sizes[0] > 1:
+        mesh = _meshed(cluster, inside)
+        least = int(_constant(cluster, inside[0], inside[1], "nvls_min_devices"))
+    if len(sizes) > 1:
+        fabric = _constant(cluster, first[0], first[sizes[0]], "sharp") > 0
+    rows, shape, wraps = _box(cluster, members)
+    return Block(
+        rows,
+        sizes,
+        mesh=mesh,
+        shape=shape,
+        wraps=wraps,
+        switch_reduces=least > 0 and not mesh,
+        fabric_reduces=fabric,
+        min_nvls=least,
+    )
+
+
+def _meshed(cluster: Cluster, inside: np.ndarray) -> bool:
+    """Whether one device has a link of its own to every other."""
+    routes = cluster.router(np.repeat(inside[:1], len(inside) - 1), inside[1:])
+    return len(routes.pair) == len(inside) - 1 == len(np.unique(routes.link))
+
+
+def _constant(cluster: Cluster, a: int, b: int, name: str) -> float:
+    """The largest value of a constant along a route."""
+    link = cluster.router(np.array([a]), np.array([b])).link
+    kinds = np.unique(cluster.links.kind[link])
+    return max((cluster.link_kinds[k].constants.get(name, 0.0) for k in kinds), default=0.0)
+
+
+def _box(
+    cluster: Cluster, members: np.ndarray
+) -> tuple[np.ndarray, tuple[int, ...], tuple[bool, ...]]:
+    """Members sorted by torus coordinates, extent and closure of each axis, where every group is a whole box."""
+    if cluster.coordinates is None or not cluster.shape:
+        return members, (), ()
+    place = np.asarray(cluster.coordinates)[members]
+    low, high = place.min(axis=1), place.max(axis=1)
+    shape = tuple(int(x) for x in high[0] - low[0] + 1)
+    if not (high - low + 1 == shape).all() or int(np.prod(shape)) != members.shape[1]:
+        return members, (), ()
+    code = np.zeros(members.shape, dtype=np.int64)
+    for axis, x in enumerate(shape):
+        code = code * x + place[..., axis] - low[:, None, axis]
+    rows = np.take_along_axis(members, np.argsort(code, axis=1), axis=1)
+    wraps = tuple(
+        x == whole and w for x, whole, w in zip(shape, cluster.shape, cluster.wrap, strict=True)
+    )
+    return rows, shape, wraps

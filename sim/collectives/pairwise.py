@@ -8,27 +8,38 @@ import numpy as np
 from sim.collectives.stage import Algorithm, Block, Stage, flows
 from sim.collectives.transfer import Round, Transfer
 
-MOST_SHIFTS = 512
-"""Groups larger than this route a spread subset of the n-1 shifts, each counted for those it stands for."""
+MOST_FLOWS = 200_000
+"""Above this many flows the far shifts are a spread subset, each counted for those it stands for."""
+
+
+def _shifts(n: int, near: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts to route and how many each stands for: all of ``near`` either way, the others spread."""
+    every = np.arange(1, n)
+    if n - 1 <= most:
+        return every, np.ones(n - 1)
+    close = (every < near) | (every > n - near)
+    far = every[~close]
+    kept = far[np.unique(np.linspace(0, len(far) - 1, min(len(far), most)).astype(int))]
+    stands = np.full(len(kept), len(far) / len(kept))
+    return np.concatenate([every[close], kept]), np.concatenate([np.ones(close.sum()), stands])
 
 
 def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
     """One stage; levels: 0 inside a domain, 1 between domains."""
     n, members = block.n, block.members
     domain = np.repeat(np.arange(block.num_domains), block.sizes)
-    shifts = np.arange(1, n)
-    if n - 1 > MOST_SHIFTS:
-        shifts = np.unique(np.linspace(1, n - 1, MOST_SHIFTS).astype(int))
+    most = max(24, MOST_FLOWS // members.size)
+    shifts, stands = _shifts(n, min(max(block.sizes), most), most)
     i = np.tile(np.arange(n), len(shifts))
     j = (i + np.repeat(shifts, n)) % n
-    each = (n - 1) / len(shifts) / n
-    level = (domain[i] != domain[j]).astype(int)
+    each = np.repeat(stands, n) / n
+    far = domain[i] != domain[j]
     parts = [
-        (members[:, i[level == l]], members[:, j[level == l]], each, l)
-        for l in (0, 1)
-        if (level == l).any()
+        (members[:, i[rows]], members[:, j[rows]], np.tile(each[rows], (len(members), 1)), level)
+        for level, rows in ((0, ~far), (1, far))
+        if rows.any()
     ]
-    outside = float(np.mean(level)) * (n - 1)
+    outside = float(each[far].sum())
     steps = (n - 1 - outside, outside) if outside else (float(n - 1),)
     return (Stage(name="pairwise", rule="pairwise", steps=steps, **flows(*parts)),)
 

@@ -80,7 +80,7 @@ def regimes(
         for kind, hops, wire in levels:
             alpha += hops * (wire + look("step", 0.0, kind))
         share = look("rate", 1.0)
-        if protocol != "Simple" and "simple_base" not in outer.constants:
+        if protocol != "Simple" and f"{protocol.lower()}_step" not in outer.constants:
             continue
         result.append(
             Regime(
