@@ -13,7 +13,7 @@ CONVENTIONS = ("full", "causal", "masked")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerParams:
-    """Parameters of one layer by part; ``small`` are those of no matrix (convolutions, sinks, decay rates)."""
+    """Parameters of one layer by part; ``small``: of no matrix (convolutions, sinks, decays)."""
 
     attention: int = 0
     mixer: int = 0
@@ -55,28 +55,36 @@ def layer_params(model: Model, kind: LayerKind) -> LayerParams:
 def num_params(model: Model, *, including: Iterable[str] = DEFAULT_PARTS) -> int:
     """Return the parameters of the model: weights, norms, biases, positions; all experts.
 
-    ``including`` picks of ``PARTS``: embedding, positions, layers, final_norm, head (0 if tied), mtp (left out
-    unless asked for, as published counts do). Raises `PlanError` on another word.
+    ``including`` picks of ``PARTS``: embedding, positions, layers, final_norm, head (0 if tied), mtp
+    (left out unless asked for, as published counts do). Raises `PlanError` on another word.
     """
     return _sum_parts(model, including, lambda kind: layer_params(model, kind).total)
 
 
-def num_active_params(model: Model, *, including: Iterable[str] = DEFAULT_PARTS) -> int:
-    """Return the parameters one token meets: of the routed experts, ``experts_per_token`` of ``num_experts``."""
-    return _sum_parts(model, including, lambda kind: _active_layer_params(model, kind))
+def num_active_params(model: Model, *, including: Iterable[str] | None = None) -> int:
+    """Return the parameters one token meets: of ``num_experts``, ``experts_per_token``.
+
+    By default all of ``DEFAULT_PARTS``, or, where the maker's count leaves the embedding lookup out
+    (``active_embedding`` false), all but an untied embedding.
+    """
+    skipped = () if model.active_embedding or model.tied_embeddings else ("embedding",)
+    parts = [part for part in DEFAULT_PARTS if part not in skipped]
+    wanted = parts if including is None else including
+    return _sum_parts(model, wanted, lambda kind: _active_layer_params(model, kind))
 
 
 def flops_per_token(
     model: Model, seq_len: int, convention: str = "full", *, mtp: bool = False, head: bool = True
 ) -> float:
-    """Return model FLOPs a token of one training step: forward, and twice that backward; no recompute.
+    """Return model FLOPs a token of one training step: forward, twice that backward, no recompute.
 
-    A matrix costs 2 inputs x outputs a token, a routed expert's only for the experts chosen; the embedding lookup
-    costs nothing, the head is counted (tied or not). Attention adds 2 (qk_dim + v_dim) num_heads a score, with
-    ``seq_len`` scores a token (``full``: 12 L H Q T of the PaLM paper, appendix B), half that (``causal``),
-    or (``masked``) the mean number of keys a query sees: half the window's corner included. ``full`` and
-    ``causal`` ignore sliding windows, as the reports that use them do. ``mtp`` adds the multi-token
-    prediction layers, each with its projection and its use of the head. Raises `PlanError`.
+    A matrix costs 2 inputs x outputs a token, a routed expert's only for the experts chosen; the
+    embedding lookup costs nothing, the head is counted, tied or not (``head`` false leaves it
+    out). Attention adds 2 (qk_dim + v_dim) num_heads a score, with ``seq_len`` scores a token
+    (``full``: 12 L H Q T of the PaLM paper, 2204.02311, appendix B), half that (``causal``), or
+    the mean number of keys a query really sees in its layer (``masked``). ``full`` and ``causal``
+    ignore sliding windows, as the reports that use them do. ``mtp`` adds the multi-token-prediction
+    layers, each with its projection and its use of the head. Raises `PlanError`.
     """
     if convention not in CONVENTIONS:
         raise PlanError(unknown("FLOPs convention", convention, CONVENTIONS))
@@ -98,7 +106,7 @@ def flops_per_token(
 def layer_flops_per_token(
     model: Model, kind: LayerKind, seq_len: int, convention: str = "full"
 ) -> float:
-    """Return forward FLOPs a token of one layer of ``kind``: its matrices and its attention or mixer."""
+    """Return forward FLOPs a token of one layer of ``kind``: matrices, and attention or mixer."""
     products = sum(_product_flops(matrix) for matrix in layer_matrices(model, kind))
     return products + _MIXING_FLOPS[kind.attention](model, kind, seq_len, convention)
 
@@ -123,14 +131,14 @@ def _softmax_flops(model: Model, kind: LayerKind, seq_len: int, convention: str)
 
 
 def _mamba_flops(model: Model, kind: LayerKind, seq_len: int, convention: str) -> float:
-    """State update and read-out, 3 products of (head_dim, state) a head (Mamba-2, section 6), and convolution."""
+    """State update and read-out, 3 products of (head_dim, state) a head, and convolution."""
     inner = model.mamba_num_heads * model.mamba_head_dim
     conv = inner + 2 * model.mamba_num_groups * model.mamba_state_size
     return 6.0 * inner * model.mamba_state_size + 2.0 * conv * model.conv_size
 
 
 def _linear_flops(model: Model, kind: LayerKind, seq_len: int, convention: str) -> float:
-    """Delta rule: read, correct, write and query a (key, value) state a head, 4 products; and convolution."""
+    """Delta rule: read, correct, write, query a (key, value) state a head; and convolution."""
     state = model.linear_num_value_heads * model.linear_key_head_dim * model.linear_value_head_dim
     return 8.0 * state + 2.0 * _linear_conv_width(model) * model.conv_size
 
@@ -153,7 +161,7 @@ def _norm_size(model: Model, width: int) -> int:
 
 
 def _norm_params(model: Model, kind: LayerKind) -> int:
-    """Block norms (half of them where a layer is a mixer or an MLP alone), query/key and latent norms."""
+    """Block norms (half where a layer is a mixer or an MLP alone), query/key and latent norms."""
     halves = int(kind.attention != "none") + int(kind.mlp != "none")
     total = _norm_size(model, model.hidden_size * model.norms_per_layer) * halves // 2
     if kind.attention in SOFTMAX_MIXERS:

@@ -1,8 +1,8 @@
 """config.json: a `Model` from the configuration file of a published model, in its own dialect.
 
 Keys differ by maker (``n_embd``, ``d_model``, ``hidden_size``), so every number has a list of
-spellings; what a file leaves to its code is decided by ``model_type`` (`workloads.hf_dialects`). All that
-was assumed is returned beside the model; what cannot be represented is refused by name.
+spellings; what a file leaves to its code is decided by ``model_type`` (`workloads.hf_dialects`). All that was
+assumed is returned beside the model; what cannot be represented is refused by name.
 """
 
 from collections.abc import Mapping
@@ -207,7 +207,7 @@ def _mlp(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _design(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
-    """Positions, norms and biases: what the code of a model_type fixes, and the keys that change it."""
+    """Positions, norms, biases: what the code of a model_type fixes, and keys that change it."""
     dialect = reader.dialect
     positions = dialect.positions
     if reader.flag("alibi", False):
@@ -242,5 +242,6 @@ def _design(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
         "out_bias": out,
         "mlp_bias": bool(mlp),
         "head_bias": dialect.head_bias,
+        "attention_sinks": dialect.attention_sinks,
         "parallel_block": reader.flag("parallel_block", dialect.parallel_block),
     }

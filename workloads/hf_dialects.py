@@ -26,7 +26,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "tie_word_embeddings": ("tie_word_embeddings", "weight_tying"),
     "num_experts": ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"),
     "experts_per_token": (
-        "num_experts_per_tok", "experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts",
+        "num_experts_per_tok", "experts_per_token", "moe_topk", "moe_top_k", "moe_k",
+        "top_k_experts",
     ),
     "expert_ffn_size": ("moe_intermediate_size", "expert_intermediate_size", "expert_ffn_size"),
     "num_shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
@@ -116,6 +117,7 @@ class Dialect:
     shared_gate: bool = False
     shared_experts: int = 0
     window_period: int = 0
+    attention_sinks: bool = False
 
 
 LLAMA = Dialect()
@@ -186,7 +188,8 @@ DIALECTS: dict[str, Dialect] = {
         LLAMA, tied=True, norm="layer", parallel_block=True, norms_per_layer=1
     ),
     "gpt_oss": replace(
-        LLAMA, qkv_bias=True, out_bias=True, mlp_bias=True, router_bias=True, window_period=2
+        LLAMA, qkv_bias=True, out_bias=True, mlp_bias=True, router_bias=True, window_period=2,
+        attention_sinks=True,
     ),
     "chatglm": _GLM,
     "glm": _GLM,

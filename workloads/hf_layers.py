@@ -26,7 +26,8 @@ def experts(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:
     num = reader.count("num_experts")
     if num <= 1:
         return {}
-    ffn = reader.count("expert_ffn_size") or reader.need("ffn_size")
+    ffn = reader.count("expert_ffn_size") or reader.count("intermediate_size")
+    ffn = ffn or reader.need("ffn_size")
     numbers: dict[str, Any] = {
         "num_experts": num,
         "experts_per_token": reader.need("experts_per_token"),
@@ -81,7 +82,7 @@ def _moe_flags(reader: Reads, layers: int) -> list[bool]:
 
 
 def pattern(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:
-    """Return window size and period, or ``layer_types`` where no period describes the layers."""
+    """Return window size and period, or ``layer_types`` where no period says it."""
     layers: int = so_far["num_layers"]
     moe = so_far.get("moe_layers")
     mixers = _mixers(reader, layers)

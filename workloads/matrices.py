@@ -1,4 +1,7 @@
-"""Matrices: the weights of one layer as the products they take part in; one source for parameters and FLOPs."""
+"""Matrices: the weights of a layer as the products they take part in.
+
+One source for parameters, FLOPs and kernels.
+"""
 
 from typing import NamedTuple
 
@@ -46,15 +49,15 @@ def head_matrix(model: Model) -> Matrix:
 
 
 def mtp_matrix(model: Model) -> Matrix:
-    """Return the projection that joins hidden state and next embedding in a multi-token-prediction layer."""
+    """Return the projection that joins hidden state and next embedding (multi-token prediction)."""
     return Matrix("mtp_proj", "mtp", 2 * model.hidden_size, model.hidden_size)
 
 
 def mtp_kind(model: Model) -> LayerKind:
     """Return the kind of a multi-token-prediction layer: that of the last layer that attends.
 
-    DeepSeek-V3 report, section 2.2: a transformer block like the model's own. A hybrid's ends in an MLP of its
-    last kind.
+    DeepSeek-V3 report (2412.19437), section 2.2: a block like the model's own. A hybrid's ends in
+    an MLP of its last kind.
     """
     kinds = model.layer_kinds
     mixer = next((k.attention for k in reversed(kinds) if k.attention in SOFTMAX_MIXERS), "none")
@@ -75,7 +78,7 @@ def _attention(model: Model) -> tuple[Matrix, ...]:
 
 
 def _latent_attention(model: Model) -> tuple[Matrix, ...]:
-    """DeepSeek-V2 report (2405.04434), section 2.1: low-rank queries (optional), keys and values."""
+    """DeepSeek-V2 (2405.04434), section 2.1: low-rank queries (optional), keys and values."""
     h, n, bias = model.hidden_size, model.num_heads, model.qkv_bias
     q_rank, rank = model.q_lora_rank, model.kv_lora_rank
     queries = n * model.qk_dim

@@ -1,7 +1,7 @@
 """Model: the architecture numbers of a transformer, and what each of its layers is made of.
 
-Counts that follow from them (parameters, FLOPs) are in ``workloads.counts``; the matrices of a layer in
-``workloads.matrices``; the shapes that ship in ``workloads.models``.
+Counts that follow from them (parameters, FLOPs) are in ``workloads.counts``; the matrices of a layer
+in ``workloads.matrices``; the shapes that ship in ``workloads.models``.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ MLPS = ("dense", "moe", "none")
 
 
 class LayerKind(NamedTuple):
-    """What one layer is: ``attention`` full, window, mamba, linear or none; ``mlp`` dense, moe or none."""
+    """What a layer is: ``attention`` full, window, mamba, linear, none; ``mlp`` dense, moe, none."""
 
     attention: str
     mlp: str
@@ -36,15 +36,17 @@ class LayerRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Architecture numbers of a decoder-only model; widths in values, counts in ones. Raises `PlanError`.
+    """Architecture numbers of a decoder-only model; widths in values. Raises `PlanError`.
 
     ``ffn_size`` is the width of a dense MLP (of the dense layers, in a mixture of experts),
     ``expert_ffn_size`` of one routed expert, ``shared_ffn_size`` of one of ``num_shared_experts``.
     The first ``num_dense_layers`` layers are dense, after them each ``moe_every``-th is a mixture.
-    ``window_size`` > 0 limits attention to that many keys, except in each ``window_period``-th layer
-    (0: in none). ``layer_types``, where given, states every layer and overrides those rules.
-    ``kv_lora_rank`` > 0 is multi-head latent attention; ``moe_latent_size`` > 0 runs the routed experts
-    at that width between two projections. ``norms_per_layer`` counts block norms (4: before and after).
+    ``window_size`` > 0 limits attention to that many keys, except in each ``window_period``-th
+    layer (0: in none). ``layer_types``, where given, states every layer and overrides those rules.
+    ``kv_lora_rank`` > 0 is multi-head latent attention; ``moe_latent_size`` > 0 runs the routed
+    experts at that width between two projections. ``norms_per_layer`` counts block norms (4: before
+    and after). ``max_positions`` is the rows of a learned table. ``active_embedding`` says whether
+    the maker counts the embedding lookup among the active parameters.
     """
 
     name: str
@@ -148,7 +150,7 @@ class Model:
 
 
 def layer_runs(model: Model) -> tuple[LayerRun, ...]:
-    """Return the layers first to last, consecutive equal ones joined; the counts sum to ``num_layers``."""
+    """Return the layers first to last, consecutive equal ones joined."""
     return tuple(LayerRun(kind, len(tuple(run))) for kind, run in groupby(model.layer_kinds))
 
 
@@ -206,7 +208,7 @@ def _check_words(model: Model) -> None:
     _require(
         model.max_positions > 0 or not learned,
         model.name,
-        "positions='learned' needs max_positions, the rows of the table; set it to the longest sequence",
+        "positions='learned' needs max_positions, the rows of the table; set the longest sequence",
     )
 
 
@@ -230,6 +232,14 @@ def _check_heads(model: Model) -> None:
             _require(getattr(model, field) > 0, model.name, message)
 
 
+_OF_EXPERTS = (
+    "experts_per_token",
+    "num_shared_experts",
+    "num_dense_layers",
+    "moe_latent_size",
+)
+
+
 def _check_experts(model: Model) -> None:
     experts, topk = model.num_experts, model.experts_per_token
     if not experts:
@@ -249,12 +259,12 @@ def _check_experts(model: Model) -> None:
     _require(
         1 <= topk <= experts,
         model.name,
-        f"experts_per_token={topk} must be between 1 and num_experts={experts}; choose from that range",
+        f"experts_per_token={topk} must be between 1 and num_experts={experts}; stay within it",
     )
     _require(
         model.expert_ffn_size > 0,
         model.name,
-        f"num_experts={experts} needs expert_ffn_size, the width of one expert; give a size above 0",
+        f"num_experts={experts} needs expert_ffn_size, the width of one expert",
     )
     _require(
         model.shared_ffn_size > 0 or not model.num_shared_experts,
@@ -265,7 +275,7 @@ def _check_experts(model: Model) -> None:
     _require(
         any(kind.mlp == "moe" for kind in model.layer_kinds),
         model.name,
-        f"num_experts={experts} but no layer is a mixture: num_dense_layers={model.num_dense_layers}, "
+        f"num_experts={experts} but no layer has them: num_dense_layers={model.num_dense_layers}, "
         f"moe_every={model.moe_every}, num_layers={model.num_layers}; lower the first two",
     )
 
@@ -296,7 +306,7 @@ def _check_layers(model: Model) -> None:
     _require(
         stated in (0, model.num_layers),
         model.name,
-        f"layer_types states {stated} layers, num_layers={model.num_layers}; state every layer or none",
+        f"layer_types states {stated} layers, num_layers={model.num_layers}; state all or none",
     )
     kinds = set(model.layer_kinds)
     for kind in kinds:

@@ -42,9 +42,9 @@ def model_from_row(row: Mapping[str, str]) -> Model:
     """Return the model a row describes. Raises `PlanError` naming the columns a shape lacks.
 
     Sizes are the row's own. A row cut to fewer layers than its preset keeps the share of leading
-    dense layers, rounded up. A name of no preset takes the traits of its family, where one with the same
-    design exists; else a gated MLP is read as Llama's design (rotary, RMS norm, untied), an
-    ungated one as GPT's (learned positions, layer norm, biases, tied).
+    dense layers, rounded up. A name of no preset takes the traits of its family, where one with the
+    same design exists; else a gated MLP is read as Llama's design (rotary, RMS norm, untied),
+    an ungated one as GPT's (learned positions, layer norm, biases, tied).
     """
     name = (row.get("model") or "unnamed").strip()
     sizes = _sizes(row)
@@ -62,11 +62,11 @@ def model_from_row(row: Mapping[str, str]) -> Model:
 def preset_of(name: str) -> Model | None:
     """Return the preset a row's ``model`` names, its depth and variant suffixes aside; else None.
 
-    ``llama3.1-405b-kv16-7L`` is the 405B, ``ascend-yi-34b`` the 34B: whole words of a preset's name,
-    the longest that fits.
+    ``llama3.1-405b-kv16-7L`` is the 405B, ``ascend-yi-34b`` the 34B: whole words of a preset's
+    name, the longest that fits.
     """
     text = DEPTH.sub("", name.strip().lower())
-    words = [word for word in re.split(r"[-_\s]+", text) if word not in ("ascend",)]
+    words = [word for word in re.split(r"[-_\s]+", text) if word != "ascend"]
     known = {canonical(preset): model for preset, model in MODELS.items()}
     for end in range(len(words), 0, -1):
         found = known.get(canonical("-".join(words[:end])))
@@ -150,7 +150,8 @@ def _from_columns(name: str, sizes: dict[str, int], row: Mapping[str, str]) -> M
         raise PlanError(f"model {name!r}: vocab blank; fill it, or name a preset")
     traits = _family_traits(name, gated, moe)
     traits |= _positions(traits.get("positions", "rotary"), row, traits.get("max_positions", 0))
-    return Model(**({"name": name, "gated_mlp": gated} | traits | given))
+    numbers: dict[str, Any] = {"name": name, "gated_mlp": gated} | traits | given
+    return Model(**numbers)
 
 
 _EXPERT_FIELDS = ("num_experts", "experts_per_token", "expert_ffn_size")

@@ -53,3 +53,60 @@ def test_counts_of_published_checkpoints(name: str) -> None:
 
 def test_every_fixture_is_tested() -> None:
     assert {path.stem for path in CONFIGS.glob("*.json")} == set(COUNTS)
+
+
+def test_interleaved_mixtures_and_windows() -> None:
+    maverick, notes = model_from_hf(config("llama4-maverick"))
+    assert [kind.mlp for kind in maverick.layer_kinds[:4]] == ["dense", "moe", "dense", "moe"]
+    assert any("vision_config" in note for note in notes)
+    gemma, _ = model_from_hf(config("gemma2-9b"))
+    assert gemma.layer_kinds[:2] == (LayerKind("window", "dense"), LayerKind("full", "dense"))
+    deepseek, _ = model_from_hf(config("deepseek-v3"))
+    assert (deepseek.num_dense_layers, deepseek.num_mtp_layers, deepseek.qk_dim) == (3, 1, 192)
+
+
+def test_dense_layers_in_the_middle() -> None:
+    text = config("qwen3-30b-a3b") | {"num_hidden_layers": 4, "mlp_only_layers": [1]}
+    model, _ = model_from_hf(text)
+    assert [kind.mlp for kind in model.layer_kinds] == ["moe", "dense", "moe", "moe"]
+
+
+def test_missing_ties_are_assumed_by_model_type_and_listed() -> None:
+    text = config("gemma2-9b")
+    model, notes = model_from_hf(text)
+    assert model.tied_embeddings
+    assert any("tie_word_embeddings is absent: True" in note for note in notes)
+
+
+@pytest.mark.parametrize("kind", ["rwkv", "t5", "mamba2", "bert", "whisper", "openelm"])
+def test_refused_by_name(kind: str) -> None:
+    with pytest.raises(PlanError, match=f"architecture '{kind}' cannot be represented"):
+        model_from_hf({"model_type": kind, "hidden_size": 512})
+
+
+def test_encoder_decoder_of_an_unknown_type_is_refused() -> None:
+    with pytest.raises(PlanError, match="encoder-decoder"):
+        model_from_hf({"model_type": "new", "is_encoder_decoder": True})
+
+
+@pytest.mark.parametrize(
+    "key", ["num_hidden_layers", "hidden_size", "vocab_size", "num_attention_heads"]
+)
+def test_missing_key_is_named(key: str) -> None:
+    text = config("llama3-8b")
+    del text[key]
+    with pytest.raises(PlanError, match=key):
+        model_from_hf(text)
+
+
+def test_missing_mlp_width_is_named_where_nothing_implies_it() -> None:
+    text = config("llama3-8b")
+    del text["intermediate_size"]
+    with pytest.raises(PlanError, match="intermediate_size"):
+        model_from_hf(text)
+
+
+def test_unknown_model_type_is_read_and_said() -> None:
+    model, notes = model_from_hf(config("llama3-8b") | {"model_type": "novel"})
+    assert num_params(model) == COUNTS["llama3-8b"]
+    assert any("'novel' is not known" in note for note in notes)

@@ -24,7 +24,9 @@ LATENT_128: dict[str, Any] = {
 """Multi-head latent attention as every DeepSeek since V2 sizes it (2405.04434, section 3.1.2)."""
 
 
-def gpt(name: str, layers: int, hidden: int, heads: int, vocab: int, **traits: Any) -> dict[str, Any]:
+def gpt(
+    name: str, layers: int, hidden: int, heads: int, vocab: int, **traits: Any
+) -> dict[str, Any]:
     """Return the numbers of a GPT shape: MLP of 4 h, heads of h / heads, 2,048 positions."""
     sizes = {
         "name": name,

@@ -6,9 +6,7 @@ Source: config.json of meta-llama/Llama-3.1-* and Llama-3.2-* (the small ones ti
 from workloads.model import Model
 
 
-def _llama3(
-    name: str, layers: int, hidden: int, heads: int, ffn: int, tied: bool = False
-) -> Model:
+def _llama3(name: str, layers: int, hidden: int, heads: int, ffn: int, tied: bool = False) -> Model:
     return Model(
         name=name,
         num_layers=layers,

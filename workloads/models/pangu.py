@@ -1,6 +1,7 @@
-"""Pangu Ultra (2504.07866): dense 135B, sandwich norms; Pangu Ultra MoE (2505.04519): 718B, 39B active.
+"""Pangu Ultra (2504.07866): dense 135B, sandwich norms; Pangu Ultra MoE (2505.04519): 718B.
 
-Shapes as the two reports state them; vocabulary 153,376 in both.
+Shapes as the two reports state them; vocabulary 153,376 in both; of the mixture 39B are active,
+the embedding lookup left out.
 """
 
 from workloads.model import Model
