@@ -1,0 +1,252 @@
+"""The command line as a script sees it: exit status, standard output, standard error."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiments.cli import COMMANDS, main
+from experiments.cli_output import cell, plain, working
+from experiments.cli_schedule import parse_times
+from experiments.cli_scoreboard import summarise
+from experiments.cli_simulate import parse_window
+from sim.errors import DeadlockError, InputError
+
+SUMMARY: dict[str, Any] = {
+    "step_time_s": 2.0,
+    "tokens_per_s": 1000.0,
+    "tokens_per_s_per_device": 10.0,
+    "tflops_per_device": 400.0,
+    "mfu": 0.4,
+    "mfu_causal": 0.38,
+    "hfu": 0.4,
+    "bubble_fraction": 0.1,
+    "exposed_comm_s": {"tp": 0.3},
+    "overlap_fraction": 0.5,
+    "utilization": {"compute": 0.6, "memory": 0.2, "links": 0.1},
+    "ledger": {"mean": {"compute": 1.5, "exposed tp": 0.3, "bubble warm-up": 0.2}, "stages": []},
+    "peak_memory_bytes": 60.0 * 2**30,
+    "memory": [{"peak": 60.0 * 2**30, "breakdown": {"parameters": 20.0 * 2**30, "activations": 40.0 * 2**30}}],
+    "fits": True,
+    "capacity_bytes": 80.0 * 2**30,
+    "num_devices": 16384,
+    "num_rank_classes": 16,
+    "num_events": 2,
+    "num_spans": 1,
+    "wall_s": 0.1,
+    "assumptions": ["layers spread evenly"],
+}  # fmt: skip
+BAD_SETS = (
+    "plan.tp=6", "plan.tp=0", "plan.pp=17", "plan.microbatch=-1", "plan.global_batch=7", "plan.tpp=4",
+    "cluster.num_devices=10", "plan.schedule=zigzag", "plan.tp=abc",
+)  # fmt: skip
+Capture = pytest.CaptureFixture[str]
+FakeModule = Callable[..., None]
+
+
+@pytest.fixture
+def fake_module(monkeypatch: pytest.MonkeyPatch) -> FakeModule:
+    """Put a module with some functions in place of one that is heavy."""
+
+    def put(name: str, **functions: object) -> None:
+        module = ModuleType(name)
+        vars(module).update(functions)
+        monkeypatch.setitem(sys.modules, name, module)
+        parent, _, child = name.rpartition(".")
+        monkeypatch.setattr(sys.modules[parent], child, module, raising=False)
+
+    return put
+
+
+@pytest.fixture
+def fake_simulation(fake_module: FakeModule) -> None:
+    result = SimpleNamespace(summary=lambda: dict(SUMMARY), timeline="the timeline")
+    fake_module("experiments.simulation", simulate_run=lambda config: result, Result=object)
+
+
+@pytest.mark.parametrize("change", BAD_SETS)
+def test_a_bad_value_exits_2_with_one_message_and_no_output(change: str, capsys: Capture) -> None:
+    assert main(["simulate", "llama3-405b", "--json", "--set", change]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert len(err) > 20
+
+
+def test_a_misspelt_run_names_the_right_one(capsys: Capture) -> None:
+    assert main(["simulate", "lama3-405b", "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, "llama3-405b" in err) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["simulat"], "simulate"),
+        (["simulate"], "run"),
+        (["simulate", "x", "--jsn"], "--json"),
+        (["list", "modls"], "models"),
+        (["study", "nosuch"], "nosuch"),
+        (["plan", "llama3-405b"], "not yet available"),
+        (["goodput", "llama3-405b"], "not yet available"),
+        (["simulate", "llama3-405b", "--gantt-window", "0:1"], "--gantt"),
+        (["simulate", "llama3-405b", "--gantt", "/nosuch/f.png"], "/nosuch"),
+        (["simulate", "nosuch.toml"], "No such file"),
+        (["scoreboard", "--kernels", "nosuch.csv"], "nosuch.csv"),
+        (["compare", "llama3-405b"], "two runs"),
+    ],
+)
+def test_a_wrong_use_exits_2_and_says_what_is_right(
+    arguments: list[str], word: str, capsys: Capture
+) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert word in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_and_takes_json(command: str, capsys: Capture) -> None:
+    assert main([command, "--help"]) == 0
+    assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "what", ["models", "runs", "clusters", "devices", "schedules", "collectives", "studies"]
+)
+def test_list_gives_named_things_as_json_and_as_a_table(what: str, capsys: Capture) -> None:
+    assert main(["list", what, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer) == [what]
+    assert all(row["name"] for row in answer[what])
+    assert main(["list", what]) == 0
+    shown = capsys.readouterr().out
+    assert all(row["name"] in shown for row in answer[what])
+
+
+def test_list_models_counts_parameters(capsys: Capture) -> None:
+    assert main(["list", "models", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["models"]}
+    # published counts: Llama 3 405.85e9, GPT-3 174.6e9
+    assert rows["llama3-405b"]["num_params"] == pytest.approx(405.85e9, rel=1e-3)
+    assert rows["gpt3-175b"]["num_params"] == pytest.approx(174.6e9, rel=1e-3)
+
+
+def test_list_clusters_says_devices(capsys: Capture) -> None:
+    assert main(["list", "clusters", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["clusters"]}
+    assert rows["llama3-roce"]["num_devices"] == 16384
+    assert rows["llama3-roce"]["device"] == "h100-sxm"
+
+
+@pytest.mark.usefixtures("fake_simulation")
+def test_simulate_prints_one_json_object(capsys: Capture) -> None:
+    assert main(["simulate", "llama3-405b", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == SUMMARY
+
+
+@pytest.mark.usefixtures("fake_simulation")
+def test_simulate_shows_the_plan_the_ledger_and_memory(capsys: Capture) -> None:
+    assert main(["simulate", "llama3-405b"]) == 0
+    shown = capsys.readouterr().out
+    for text in ("16,384 devices of llama3-roce", "tp 8 pp 16 dp 128", "40.0% / 38.0%", "exposed tp", "75.0%",
+                 "fits", "60", "layers spread evenly", "16 rank classes"):  # fmt: skip
+        assert text in shown
+
+
+@pytest.mark.usefixtures("fake_simulation")
+def test_simulate_writes_the_pictures_it_is_asked_for(
+    fake_module: FakeModule, tmp_path: Path, capsys: Capture
+) -> None:
+    seen: list[object] = []
+    figure = SimpleNamespace(savefig=seen.append)
+
+    def gantt(timeline: object, *, window: object) -> object:
+        seen.extend((timeline, window))
+        return figure
+
+    fake_module("sim.plot", gantt=gantt)
+    fake_module("sim.trace", write_trace=lambda timeline, path: seen.append(path))
+    picture, trace = tmp_path / "g.png", tmp_path / "t.json"
+    arguments = ["--gantt", str(picture), "--gantt-window", "0:500ms", "--trace", str(trace)]
+    assert main(["simulate", "llama3-405b", "--json", *arguments]) == 0
+    assert seen == ["the timeline", (0.0, 0.5), picture, trace]
+
+
+def test_a_deadlock_exits_3(fake_module: FakeModule, capsys: Capture) -> None:
+    def stuck(config: object) -> None:
+        raise DeadlockError("rank 0 waits for rank 1")
+
+    fake_module("experiments.simulation", simulate_run=stuck, Result=object)
+    assert main(["simulate", "llama3-405b"]) == 3
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "error: rank 0 waits for rank 1\n")
+
+
+@pytest.mark.usefixtures("fake_simulation")
+def test_compare_sets_runs_side_by_side_at_equal_tokens(capsys: Capture) -> None:
+    assert main(["compare", "llama3-405b", "llama3-405b-131k", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [run["name"] for run in answer["runs"]] == ["llama3-405b", "llama3-405b-131k"]
+    assert main(["compare", "llama3-405b", "llama3-405b-8192"]) == 0
+    assert main(["compare", "llama3-405b", "gpt3-175b"]) == 2
+    assert "tokens a step differ" in capsys.readouterr().err
+
+
+def test_scoreboard_summarises_rows() -> None:
+    rows = [
+        {"status": "ok", "predicted_time_s": p, "measured_time_s": 1.0, "reason": ""}
+        for p in (0.9, 1.0, 1.1, 1.2)
+    ]
+    summary = summarise([*rows, {"status": "invalid", "reason": "no bytes"}])
+    assert (summary["num_rows"], summary["ok"], summary["invalid"]) == (5, 4, 1)
+    assert summary["time_s"]["scored"] == 4
+    assert summary["time_s"]["median_abs_error"] == pytest.approx(0.1)
+    assert summary["time_s"]["p90_abs_error"] == pytest.approx(0.2)
+    assert summary["time_s"]["bias"] == pytest.approx(0.05)
+
+
+def test_times_are_four_numbers() -> None:
+    assert parse_times("1,2,0.5,0") == (1.0, 2.0, 0.5, 0.0)
+    for text in ("1,1,1", "1,1,1,x", "1,1,1,-1", "1,1,1,inf", "1,1,1,nan"):
+        with pytest.raises(InputError, match="four numbers F,B,W,COMM"):
+            parse_times(text)
+
+
+def test_a_window_is_two_times() -> None:
+    assert parse_window("0.5:1500ms") == (0.5, 1.5)
+    for text in ("1", "2:1", "1:1"):
+        with pytest.raises(InputError, match="--gantt-window"):
+            parse_window(text)
+
+
+def test_json_is_plain_and_finite() -> None:
+    import numpy as np
+
+    value = {"a": np.float64(1.5), 2: np.arange(2), "c": (float("inf"), None, True)}
+    assert plain(value) == {"a": 1.5, "2": [0, 1], "c": [None, None, True]}
+
+
+def test_cells_are_readable() -> None:
+    assert [cell(v) for v in (16384, 6.72109, 123456.7, True, None, "x")] == [
+        "16,384", "6.721", "123,457", "yes", "", "x",
+    ]  # fmt: skip
+
+
+def test_long_work_shows_signs_of_life_on_stderr_and_short_work_none(capsys: Capture) -> None:
+    with working("thinking", patience=0.0):
+        import time
+
+        time.sleep(0.05)
+    with working("blinking"):
+        pass
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "thinking" in err
+    assert "blinking" not in err
