@@ -5,7 +5,7 @@ from math import ceil
 
 from sim.device import Device
 from sim.kernels.constants import constant, peak
-from sim.kernels.shapes import Attention
+from sim.kernels.shapes import DTYPE_BYTES, Attention, Gemm, Kernel, Memory
 
 TILE = 128
 """Queries a tile."""
@@ -39,3 +39,27 @@ def attention_time(kernel: Attention, device: Device) -> float:
     seconds = (products + filling) * min(waves, 2.0) / rate
     traffic = kernel.nbytes / (device.memory_bandwidth * constant(device, ("memory",), "bandwidth"))
     return start + max(seconds, traffic)
+
+
+def unfused(kernel: Attention) -> tuple[Kernel, ...]:
+    """Return the ops of attention that writes its scores out: batched products, mask, softmax, dropout.
+
+    The whole score matrix is computed, masked or not.
+    """
+    batch, v = kernel.batch * kernel.heads, kernel.v_head_dim or kernel.head_dim
+    q, kv, dtype = kernel.seq_q, kernel.seq_kv, kernel.dtype
+    scores = float(batch) * q * kv * DTYPE_BYTES[dtype]
+    masks = 2.0 if kernel.causal else 0.0
+    if kernel.direction == "fwd":
+        return (
+            Gemm(q, kv, kernel.head_dim, batch, dtype),
+            Memory("softmax", (2.0 + masks) * scores, dtype=dtype),
+            Gemm(q, v, kv, batch, dtype),
+        )
+    return (
+        Gemm(q, kv, v, batch, dtype),
+        Gemm(kv, v, q, batch, dtype),
+        Memory("softmax", (3.0 + masks) * scores, dtype=dtype),
+        Gemm(q, kernel.head_dim, kv, batch, dtype),
+        Gemm(kv, kernel.head_dim, q, batch, dtype),
+    )

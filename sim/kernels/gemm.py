@@ -1,80 +1,154 @@
 """Matrix products: tiles and waves on compute units, memory traffic, start latency.
 
-A library cuts the output into tiles, gives each compute unit one tile at a time, and picks the tile shape (and, when
-there are too few tiles, a split of the contracted dimension) that ends first. The same search is done here, with the
-constants of `sim.kernels.constants.GemmConstants`.
+A library cuts the output into tiles, gives each compute unit one tile at a time, and picks the
+tile shape (and, when there are too few tiles, a split of the contracted dimension) that ends
+first. The same search is done here. With c the constants of `GemmConstants`, a tiling costs
+
+    waves x tile area x 2 (k + fill) (1 + edge x extra) / (rate / units)  +  operand bytes / cache
+
+and the product ``start`` + the longer of that and of the traffic to device memory + ``exposed``
+of the shorter. Waves: Nvidia, "Matrix multiplication background" (deep-learning performance guide).
 """
 
-from collections.abc import Sequence
+from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 from sim.device import Device
-from sim.kernels.constants import GemmConstants, gemm_constants
+from sim.kernels.constants import CLASSES, constant, peak
 from sim.kernels.shapes import DTYPE_BYTES, Gemm, GroupedGemm
 
-TILES: dict[str, tuple[tuple[int, int], ...]] = {
-    "gpu": ((256, 128), (128, 256), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64)),
-    "tpu": ((512, 512), (256, 256), (128, 128)),
-    "npu": ((256, 128), (128, 256), (128, 128)),
-    "asic": ((256, 256), (128, 128)),
-}
-"""Output tiles a library chooses from, by kind of device."""
 SPLITS = (2, 3, 4, 6, 8, 16)
+"""Ways to split the contracted dimension."""
 PARTIAL_BYTES = 8.0
-"""Bytes a split partial result moves: written once and read once in fp32."""
+"""Bytes a partial result of a split moves: written once and read once in fp32."""
+SIDES = (64, 128, 256, 512, 1024)
+"""Sides of a tile; a library has no tile longer than `ASPECT` times its width."""
+ASPECT = 4
 
 
-def _compute(
-    rows: float, columns: float, depth: float, count: float, device: Device, c: GemmConstants
+class GemmConstants(NamedTuple):
+    """The constants of matrix products of one dtype on one device.
+
+    ``rate``: FLOP/s of all units with the largest tile, in a long run. ``start``: s. ``fill``:
+    contracted elements' worth of time a tile costs besides its own. ``edge``: elements; what a
+    tile of more edge per area than the largest costs more. ``cache``, ``bandwidth``: bytes/s of
+    operands to the units and of device memory. ``exposed``: share of the shorter of compute and
+    traffic that does not overlap. ``boost``: how much faster kernels much shorter than ``settle``
+    seconds run in a benchmark, before the power limit acts. ``grouped``: slow-down of grouped
+    products. ``tiles``: output tiles to choose from.
+    """
+
+    rate: float
+    start: float
+    fill: float
+    edge: float
+    cache: float
+    bandwidth: float
+    exposed: float
+    boost: float
+    settle: float
+    grouped: float
+    tiles: tuple[tuple[int, int, float], ...]
+
+
+def tile_set(smallest: float, largest: float) -> tuple[tuple[int, int, float], ...]:
+    """Return (rows, columns, edge per area beyond the largest tile's) of tiles of these areas."""
+    shapes = [
+        (a, b)
+        for a in SIDES
+        for b in SIDES
+        if smallest <= a * b <= largest and max(a, b) <= ASPECT * min(a, b)
+    ]
+    least = min((a + b) / (a * b) for a, b in shapes)
+    return tuple((a, b, (a + b) / (a * b) - least) for a, b in shapes)
+
+
+@lru_cache(maxsize=4096)
+def gemm_constants(device: Device, dtype: str) -> GemmConstants:
+    """Return the constants of matrix products of ``dtype`` on ``device``."""
+    rate = peak(device, dtype)
+    own = tuple(f"gemm.{name}" for name in CLASSES[dtype])
+    all_ = (own[0], "gemm")
+
+    return GemmConstants(
+        rate=rate * constant(device, own, "sustained"),
+        start=constant(device, own, "start"),
+        fill=constant(device, own, "fill"),
+        edge=constant(device, own, "edge"),
+        cache=constant(device, all_, "cache"),
+        bandwidth=device.memory_bandwidth * constant(device, all_, "bandwidth"),
+        exposed=constant(device, all_, "exposed"),
+        boost=constant(device, all_, "boost", 1.0),
+        settle=constant(device, all_, "settle", 1.0),
+        grouped=constant(device, all_, "grouped", 1.0),
+        tiles=tile_set(
+            constant(device, ("tile",), "smallest"), constant(device, ("tile",), "largest")
+        ),
+    )
+
+
+def _tiling(
+    rows: float,
+    columns: float,
+    depth: float,
+    count: float,
+    size: float,
+    units: int,
+    c: GemmConstants,
 ) -> float:
-    """Return the seconds of the best tiling of ``count`` products, memory traffic aside."""
+    """Return the seconds of the best tiling of ``count`` products, device memory aside."""
     best = float("inf")
-    units = device.compute_units
     unit_rate = c.rate / units
-    for tile_m, tile_n in TILES[device.kind]:
+    for tile_m, tile_n, extra in c.tiles:
         tiles = ceil(rows / tile_m) * ceil(columns / tile_n) * count
-        area = tile_m * tile_n
-        slope = 2.0 * area * (1.0 + c.edge * (tile_m + tile_n) / area) / unit_rate
-        seconds = ceil(tiles / units) * slope * (depth + c.fill)
+        slope = 2.0 * tile_m * tile_n * (1.0 + c.edge * extra) / unit_rate
+        operands = tiles * (tile_m + tile_n) * depth * size / c.cache
+        seconds = ceil(tiles / units) * slope * (depth + c.fill) + operands
         if seconds < best:
             best = seconds
-        if tiles < units:
-            for split in SPLITS:
-                if tiles * split > 2 * units or depth / split < c.fill:
-                    break
-                waves = ceil(tiles * split / units)
-                partial = split * rows * columns * count * PARTIAL_BYTES / c.bandwidth
-                seconds = waves * slope * (depth / split + c.fill) + partial
-                if seconds < best:
-                    best = seconds
+        if tiles >= units:
+            continue
+        for split in SPLITS:
+            if tiles * split > 2 * units or depth / split < c.fill:
+                break
+            waves = ceil(tiles * split / units)
+            partial = split * rows * columns * count * PARTIAL_BYTES / c.bandwidth
+            seconds = waves * slope * (depth / split + c.fill) + operands + partial
+            if seconds < best:
+                best = seconds
     return best
 
 
-def _overlap(compute: float, memory: float, c: GemmConstants) -> float:
-    """Return the seconds when compute and traffic overlap, all but a share of the shorter one."""
+def _total(compute: float, traffic: float, c: GemmConstants) -> float:
+    """Return the seconds of ``compute`` seconds of tiles and ``traffic`` bytes to memory."""
+    if c.boost != 1.0:
+        settled = compute * compute / (compute * compute + c.settle * c.settle)
+        compute *= (1.0 + (c.boost - 1.0) * settled) / c.boost
+    memory = traffic / c.bandwidth
     return c.start + max(compute, memory) + c.exposed * min(compute, memory)
 
 
 def gemm_time(kernel: Gemm, device: Device) -> float:
     """Return the seconds of a (batched) product, start included."""
     c = gemm_constants(device, kernel.dtype)
-    compute = _compute(kernel.m, kernel.n, kernel.k, kernel.batch, device, c)
-    return _overlap(compute, kernel.nbytes / c.bandwidth, c)
+    size, units = DTYPE_BYTES[kernel.dtype], device.compute_units
+    compute = _tiling(kernel.m, kernel.n, kernel.k, kernel.batch, size, units, c)
+    return _total(compute, kernel.nbytes, c)
 
 
 def grouped_gemm_time(kernel: GroupedGemm, device: Device) -> float:
-    """Return the seconds of a grouped product; the weight gradient contracts over the rows."""
+    """Return the seconds of a grouped product; the weight gradient contracts over the rows.
+
+    All groups share the units, so unequal groups cost what their mean does.
+    """
     c = gemm_constants(device, kernel.dtype)
+    size, units = DTYPE_BYTES[kernel.dtype], device.compute_units
+    m, n, k, groups = kernel.m, kernel.n, kernel.k, kernel.groups
     if kernel.wgrad:
-        compute = _compute(kernel.k, kernel.n, kernel.m, kernel.groups, device, c)
-        size = DTYPE_BYTES[kernel.dtype]
-        traffic = kernel.groups * (
-            kernel.m * (kernel.k + kernel.n) * size + 2 * kernel.k * kernel.n * kernel.out_bytes
-        )
+        compute = _tiling(k, n, m, groups, size, units, c)
+        traffic = groups * (m * (k + n) * size + 2.0 * k * n * kernel.out_bytes)
     else:
-        compute = _compute(kernel.m, kernel.n, kernel.k, kernel.groups, device, c)
+        compute = _tiling(m, n, k, groups, size, units, c)
         traffic = kernel.nbytes
-    return _overlap(compute, traffic / c.bandwidth, c)
-
-
-__all__: Sequence[str] = ("gemm_time", "grouped_gemm_time")
+    return _total(c.grouped * compute, traffic, c)
