@@ -11,7 +11,15 @@ from typing import Any
 
 from sim.errors import PlanError
 from workloads import hf_layers
-from workloads.hf_dialects import IGNORED_PARTS, NESTED, REFUSED, SPELLINGS, Dialect, dialect_of
+from workloads.hf_dialects import (
+    FLATTENED,
+    IGNORED_PARTS,
+    NESTED,
+    REFUSED,
+    SPELLINGS,
+    Dialect,
+    dialect_of,
+)
 from workloads.model import Model
 
 Config = Mapping[str, Any]
@@ -90,7 +98,7 @@ def model_from_hf(config: Config, name: str = "") -> tuple[Model, tuple[str, ...
     for read in (_widths, _attention, hf_layers.experts, _mlp, _design, hf_layers.pattern):
         numbers |= read(reader, numbers)
     numbers |= {"num_mtp_layers": reader.count("num_mtp_layers")}
-    numbers.pop("moe_layers", None)
+    numbers.pop("moe_flags", None)
     return Model(**numbers), tuple(reader.assumptions)
 
 
@@ -104,8 +112,21 @@ def _text_part(config: Config) -> tuple[Config, list[str]]:
         inner = config.get(key)
         if isinstance(inner, Mapping) and inner:
             ties = {k: config[k] for k in ("tie_word_embeddings",) if k in config}
-            return ties | dict(inner), notes
-    return config, notes
+            return _flat(ties | dict(inner)), notes
+    return _flat(config), notes
+
+
+def _flat(config: Config) -> Config:
+    inner: dict[str, Any] = {}
+    for key in FLATTENED:
+        part = config.get(key)
+        if isinstance(part, Mapping):
+            inner |= {k: v for k, v in part.items() if k not in _OWN_MEANING}
+    return inner | dict(config)
+
+
+_OWN_MEANING = ("model_type", "hidden_size")
+"""Keys that say something else inside a part."""
 
 
 def _refuse(config: Config, text: Config, kind: str, name: str) -> None:
@@ -210,7 +231,7 @@ def _design(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
     """Positions, norms, biases: what the code of a model_type fixes, and keys that change it."""
     dialect = reader.dialect
     positions = dialect.positions
-    if reader.flag("alibi", False):
+    if reader.flag("alibi", False) or reader.get("position_embedding_type") == "alibi":
         positions = "alibi"
     rows = reader.count("max_positions") + dialect.extra_positions
     bias = reader.get("attention_bias")
@@ -243,5 +264,6 @@ def _design(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
         "mlp_bias": bool(mlp),
         "head_bias": dialect.head_bias,
         "attention_sinks": dialect.attention_sinks,
+        "attention_gate": dialect.attention_gate,
         "parallel_block": reader.flag("parallel_block", dialect.parallel_block),
     }

@@ -10,7 +10,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
     "num_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
     "num_kv_heads": (
-        "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num",
+        "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "kv_n_heads",
+        "multi_query_group_num",
     ),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels", "d_kv"),
     "ffn_size": (
@@ -36,11 +37,17 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "shared_intermediate_size",
     ),
     "first_dense": ("first_k_dense_replace", "moe_layer_start_index"),
-    "moe_layers": ("moe_layers",),
-    "window_size": ("sliding_window", "sliding_window_size", "attention_chunk_size"),
+    "window_size": (
+        "sliding_window", "sliding_window_size", "attention_chunk_size", "window_size",
+    ),
+    "layer_types": ("layer_types", "attention_layers"),
+    "hybrid_pattern": ("hybrid_override_pattern",),
+    "mamba_state_size": ("ssm_state_size", "mamba_state_size"),
+    "mamba_num_groups": ("n_groups", "mamba_num_groups"),
+    "conv_size": ("conv_kernel", "linear_conv_kernel_dim"),
     "window_period": ("sliding_window_pattern", "_sliding_window_pattern"),
     "num_mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_layers"),
-    "attention_bias": ("attention_bias", "qkv_bias", "add_qkv_bias"),
+    "attention_bias": ("attention_bias", "qkv_bias", "add_qkv_bias", "use_qkv_bias"),
     "use_bias": ("use_bias", "bias", "include_bias", "enable_bias"),
     "mlp_bias": ("mlp_bias",),
     "alibi": ("alibi",),
@@ -52,6 +59,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 NESTED = ("text_config", "llm_config", "language_config", "language_model", "thinker_config")
 """Where multimodal files keep the language model."""
 
+FLATTENED = ("attn_config", "ffn_config")
+"""Where some keep parts of the language model's own numbers."""
+
 IGNORED_PARTS = ("vision_config", "audio_config", "vision_tower", "mm_projector_type", "vit_config")
 
 LAYER_WORDS = {
@@ -60,7 +70,14 @@ LAYER_WORDS = {
     "sliding_attention": "window",
     "chunked_attention": "window",
     "local": "window",
+    "linear_attention": "linear",
 }
+"""Words of ``layer_types``."""
+
+HYBRID_LETTERS = {
+    "M": ("mamba", "none"), "E": ("none", "moe"), "*": ("full", "none"), "-": ("none", "dense"),
+}  # fmt: skip
+"""Letters of a Nemotron-H pattern: the mixer and the MLP of a layer."""
 
 _RECURRENT = "a recurrence without attention"
 _ENCODER = "an encoder-decoder"
@@ -75,8 +92,8 @@ REFUSED: dict[str, str] = {
     "bert": "an encoder", "roberta": "an encoder", "deberta-v2": "an encoder",
     "modernbert": "an encoder", "distilbert": "an encoder", "electra": "an encoder",
     "vit": "a vision encoder", "clip": "two encoders", "siglip": "two encoders",
-    "jamba": _HYBRID, "zamba": _HYBRID, "zamba2": _HYBRID, "bamba": _HYBRID, "nemotron_h": _HYBRID,
-    "granitemoehybrid": _HYBRID, "falcon_h1": _HYBRID, "qwen3_next": _HYBRID, "lfm2": _HYBRID,
+    "jamba": _HYBRID, "zamba": _HYBRID, "zamba2": _HYBRID, "bamba": _HYBRID,
+    "granitemoehybrid": _HYBRID, "falcon_h1": _HYBRID, "lfm2": _HYBRID,
     "minimax": "lightning attention layers", "minimax_m1": "lightning attention layers",
     "gemma3n": "per-layer embeddings and nested MLPs", "gemma3n_text": "per-layer embeddings",
     "gemma4": "two head widths by layer", "gemma4_text": "two head widths by layer",
@@ -117,7 +134,9 @@ class Dialect:
     shared_gate: bool = False
     shared_experts: int = 0
     window_period: int = 0
+    window_needs_switch: bool = False
     attention_sinks: bool = False
+    attention_gate: bool = False
 
 
 LLAMA = Dialect()
@@ -126,13 +145,13 @@ GPT = Dialect(
     out_bias=True, mlp_bias=True, ffn_ratio=4, grouped=False,
 )  # fmt: skip
 _BARE_GPT = replace(GPT, qkv_bias=False, out_bias=False, mlp_bias=False)
-_QWEN = replace(LLAMA, qkv_bias=True, qkv_bias_only=True)
+_QWEN = replace(LLAMA, qkv_bias=True, qkv_bias_only=True, window_needs_switch=True)
+_QWEN3 = replace(LLAMA, qk_norm="head", states_head_dim=True, window_needs_switch=True)
 _GEMMA2 = replace(LLAMA, tied=True, norms_per_layer=4, window_period=2)
 _GEMMA3 = replace(_GEMMA2, qk_norm="head", window_period=6)
 _FALCON = replace(
     _BARE_GPT, positions="rotary", parallel_block=True, norms_per_layer=1, multi_query_flag=True
 )
-_PHI3 = replace(LLAMA)
 _GLM = replace(LLAMA, qkv_bias=True, qkv_bias_only=True)
 
 DIALECTS: dict[str, Dialect] = {
@@ -160,8 +179,7 @@ DIALECTS: dict[str, Dialect] = {
     "phi": replace(
         GPT, positions="rotary", tied=False, head_bias=True, parallel_block=True, norms_per_layer=1
     ),
-    "phi3": _PHI3,
-    "phi3small": _PHI3,
+    "phi3": LLAMA,
     "stablelm": replace(LLAMA, norm="layer", norm_bias=True),
     "starcoder2": replace(GPT, positions="rotary", grouped=True),
     "olmo": replace(LLAMA, norm="layer", norm_weight=False),
@@ -174,8 +192,9 @@ DIALECTS: dict[str, Dialect] = {
     "qwen2_moe": replace(_QWEN, shared_gate=True),
     "qwen2_vl": _QWEN,
     "qwen2_5_vl": _QWEN,
-    "qwen3": replace(LLAMA, qk_norm="head", states_head_dim=True),
-    "qwen3_moe": replace(LLAMA, qk_norm="head", states_head_dim=True),
+    "qwen3": _QWEN3,
+    "qwen3_moe": _QWEN3,
+    "qwen3_next": replace(_QWEN3, attention_gate=True, shared_gate=True),
     "deepseek": LLAMA,
     "deepseek_v2": LLAMA,
     "deepseek_v3": replace(LLAMA, router_bias=True),
@@ -201,6 +220,8 @@ DIALECTS: dict[str, Dialect] = {
     "aquila": LLAMA,
     "yi": LLAMA,
     "nemotron": replace(LLAMA, gated=False, norm="layer", norm_bias=True),
+    "nemotron_h": replace(LLAMA, gated=False, positions="none", router_bias=True),
+    "dbrx": replace(LLAMA, norm="layer"),
     "granite": LLAMA,
     "granitemoe": LLAMA,
     "minicpm": replace(LLAMA, tied=True),

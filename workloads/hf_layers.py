@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sim.errors import PlanError
-from workloads.hf_dialects import LAYER_WORDS, Dialect
+from workloads.hf_dialects import HYBRID_LETTERS, LAYER_WORDS, Dialect
 from workloads.model import LayerKind
 
 
@@ -46,11 +46,13 @@ def experts(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:
             "shared_ffn_size": width or ffn,
             "shared_gate": reader.dialect.shared_gate,
         }
+    if reader.get("hybrid_pattern"):
+        return numbers | {"moe_latent_size": reader.count("moe_latent_size")}
     return numbers | _which_moe(reader, so_far["num_layers"])
 
 
 def _which_moe(reader: Reads, layers: int) -> dict[str, Any]:
-    """Leading dense layers, a step, or explicit lists; a uniform rule, or the ``moe_layers`` tuple."""
+    """Leading dense layers, a step, or explicit lists; a uniform rule, or the flag of every layer."""
     flags = _moe_flags(reader, layers)
     if not any(flags):
         raise PlanError(
@@ -63,7 +65,7 @@ def _which_moe(reader: Reads, layers: int) -> dict[str, Any]:
             rule = [i >= start and (i - start + 1) % every == 0 for i in range(layers)]
             if rule == flags:
                 return {"num_dense_layers": start, "moe_every": every}
-    return {"num_dense_layers": 0, "moe_layers": tuple(flags)}
+    return {"num_dense_layers": 0, "moe_flags": tuple(flags)}
 
 
 def _moe_flags(reader: Reads, layers: int) -> list[bool]:
@@ -84,26 +86,57 @@ def _moe_flags(reader: Reads, layers: int) -> list[bool]:
 def pattern(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:
     """Return window size and period, or ``layer_types`` where no period says it."""
     layers: int = so_far["num_layers"]
-    moe = so_far.get("moe_layers")
+    if reader.get("hybrid_pattern"):
+        return _hybrid(reader, layers)
     mixers = _mixers(reader, layers)
     numbers: dict[str, Any] = {}
-    window = reader.count("window_size")
     if "window" in mixers:
-        numbers["window_size"] = window
-        period = _period(mixers)
-        if period is not None and not moe:
-            return {"window_size": window, "window_period": period}
-    elif not moe:
-        return {}
+        numbers["window_size"] = reader.count("window_size")
+    if "linear" in mixers:
+        numbers |= {size: reader.need(size) for size in LINEAR_SIZES}
+    elif not so_far.get("moe_flags"):
+        period = _period(mixers) if "window" in mixers else 0
+        if period is not None:
+            return numbers | {"window_period": period}
     mlps = [_mlp_word(so_far, i) for i in range(layers)]
     kinds = tuple(LayerKind(a, b) for a, b in zip(mixers, mlps, strict=True))
     return numbers | {"layer_types": kinds}
 
 
+LINEAR_SIZES = (
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_key_head_dim",
+    "linear_value_head_dim",
+    "conv_size",
+)
+MAMBA_SIZES = (
+    "mamba_num_heads",
+    "mamba_head_dim",
+    "mamba_state_size",
+    "mamba_num_groups",
+    "conv_size",
+)
+
+
+def _hybrid(reader: Reads, layers: int) -> dict[str, Any]:
+    letters = str(reader.get("hybrid_pattern"))
+    unknown = sorted(set(letters) - set(HYBRID_LETTERS))
+    if unknown or len(letters) != layers:
+        raise PlanError(
+            f"model {reader.name!r}: hybrid_override_pattern has {len(letters)} letters for "
+            f"num_hidden_layers={layers}, unknown {unknown}; use one of "
+            f"{' '.join(HYBRID_LETTERS)} a layer"
+        )
+    sizes = {size: reader.need(size) for size in MAMBA_SIZES} if "M" in letters else {}
+    kinds = tuple(LayerKind(*HYBRID_LETTERS[letter]) for letter in letters)
+    return {**sizes, "layer_types": kinds}
+
+
 def _mlp_word(so_far: Mapping[str, Any], layer: int) -> str:
     if not so_far.get("num_experts"):
         return "dense"
-    listed = so_far.get("moe_layers")
+    listed = so_far.get("moe_flags")
     if listed:
         return "moe" if listed[layer] else "dense"
     after = layer - so_far["num_dense_layers"]
@@ -122,8 +155,13 @@ def _mixers(reader: Reads, layers: int) -> list[str]:
                     f"{', '.join(sorted(LAYER_WORDS))}"
                 )
         found = [LAYER_WORDS[word] for word in words]
-        return found if window else ["full"] * layers
-    if not window or reader.get("use_sliding_window") is False:
+        return found if window else ["full" if m == "window" else m for m in found]
+    every = reader.count("full_attention_interval")
+    if every:
+        return ["full" if (i + 1) % every == 0 else "linear" for i in range(layers)]
+    switch = reader.get("use_sliding_window")
+    off = switch is False or (switch is None and reader.dialect.window_needs_switch)
+    if not window or off:
         return ["full"] * layers
     period = reader.count("window_period") or reader.dialect.window_period
     if period:

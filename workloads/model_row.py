@@ -14,7 +14,7 @@ from sim.errors import PlanError
 from workloads.model import Model
 from workloads.models import MODELS
 from workloads.models.families import GPT
-from workloads.models.names import canonical
+from workloads.models.names import canonical, continued
 
 COLUMNS = {
     "n_layers": "num_layers",
@@ -72,13 +72,8 @@ def preset_of(name: str) -> Model | None:
         found = known.get(canonical("-".join(words[:end])))
         if found is not None:
             return found
-    return _by_longer_name("-".join(words))
-
-
-def _by_longer_name(name: str) -> Model | None:
-    """Return the one preset whose name continues ``name`` (nemotron-3-nano-30b of ...-30b-a3b)."""
-    longer = [model for preset, model in MODELS.items() if preset.startswith(f"{name}-")]
-    return longer[0] if len(longer) == 1 and re.search(r"\d", name) else None
+    longer = continued("-".join(words), tuple(MODELS))
+    return MODELS[longer] if longer else None
 
 
 def _sizes(row: Mapping[str, str]) -> dict[str, int]:

@@ -55,7 +55,7 @@ PUBLISHED = {
     "bloom-176b": 176_247_271_424,
     "gpt-neox-20b": 20_554_567_680,
     "nemotron-3-nano-30b-a3b": 31.6e9,
-    "pangu-ultra-moe-718b": 718e9 * 1.0015,
+    "pangu-ultra-moe-718b": 718e9,
     "megatron-gpt-1008b": 1008.0e9,
     "megatron-gpt-145.6b": 145.6e9,
 }

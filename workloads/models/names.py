@@ -39,4 +39,17 @@ def find(name: str, known: Sequence[str]) -> str:
     for candidate in known:
         if canonical(candidate) == wanted:
             return candidate
+    longer = continued(name, known)
+    if longer:
+        return longer
     raise PlanError(unknown("model preset", name, known))
+
+
+def continued(name: str, known: Sequence[str]) -> str:
+    """Return the only one of ``known`` that continues ``name`` at a dash, if it has a number; else ``""``.
+
+    >>> continued("qwen3-235b", ["qwen3-235b-a22b", "qwen3-8b"])
+    'qwen3-235b-a22b'
+    """
+    longer = [candidate for candidate in known if candidate.startswith(f"{name.lower()}-")]
+    return longer[0] if len(longer) == 1 and any(c.isdigit() for c in name) else ""
