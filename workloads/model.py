@@ -4,7 +4,7 @@ Counts that follow from them (parameters, FLOPs) are in ``workloads.counts``; th
 in ``workloads.matrices``; the shapes that ship in ``workloads.models``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -115,8 +115,9 @@ class Model:
 
     def __post_init__(self) -> None:
         """Check every rule of the numbers."""
-        for check in (_check_sizes, _check_words, _check_heads, _check_experts, _check_layers):
-            check(self)
+        for rules in _RULES:
+            for broken in rules(self):
+                raise PlanError(f"model {self.name!r}: {broken}")
 
     @property
     def layer_kinds(self) -> tuple[LayerKind, ...]:
@@ -162,8 +163,14 @@ def kind_counts(model: Model) -> dict[LayerKind, int]:
 
 @lru_cache(maxsize=256)
 def _layer_kinds(model: Model) -> tuple[LayerKind, ...]:
+    return _derive_kinds(model)
+
+
+def _derive_kinds(model: Model) -> tuple[LayerKind, ...]:
     if model.layer_types:
         return model.layer_types
+    if not model.window_size and not model.is_moe:
+        return (LayerKind("full", "dense"),) * model.num_layers
     return tuple(LayerKind(_mixer(model, i), _mlp(model, i)) for i in range(model.num_layers))
 
 
@@ -180,155 +187,111 @@ def _mlp(model: Model, layer: int) -> str:
     return "moe" if model.is_moe and after >= 0 and (after + 1) % model.moe_every == 0 else "dense"
 
 
-def _require(condition: bool, name: str, message: str) -> None:
-    if not condition:
-        raise PlanError(f"model {name!r}: {message}")
-
-
 _POSITIVE = ("num_layers", "hidden_size", "vocab_size", "norms_per_layer", "moe_every")
-
-
-def _check_sizes(model: Model) -> None:
-    for field in model.__slots__:
-        value = getattr(model, field)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue
-        whole = isinstance(value, int)
-        _require(whole, model.name, f"{field}={value} must be a whole number")
-        _require(value >= 0, model.name, f"{field}={value} must not be negative; use 0 or more")
-        positive = value > 0 or field not in _POSITIVE
-        _require(positive, model.name, f"{field}={value} must be at least 1; give a size above 0")
-
-
-def _check_words(model: Model) -> None:
-    for field, known in (("positions", POSITIONS), ("norm", NORMS), ("qk_norm", QK_NORMS)):
-        value = getattr(model, field)
-        _require(value in known, model.name, unknown(field, value, known))
-    learned = model.positions == "learned"
-    _require(
-        model.max_positions > 0 or not learned,
-        model.name,
-        "positions='learned' needs max_positions, the rows of the table; set the longest sequence",
-    )
-
-
-def _check_heads(model: Model) -> None:
-    attends = any(kind.attention in SOFTMAX_MIXERS for kind in model.layer_kinds)
-    if not attends:
-        return
-    heads, kv = model.num_heads, model.num_kv_heads
-    for field in ("num_heads", "num_kv_heads", "head_dim"):
-        value = getattr(model, field)
-        _require(value > 0, model.name, f"{field}={value} must be at least 1; give a size above 0")
-    legal = ", ".join(str(d) for d in divisors(heads))
-    _require(
-        heads % kv == 0,
-        model.name,
-        f"num_kv_heads={kv} does not divide num_heads={heads}; choose from {legal}",
-    )
-    if model.is_mla:
-        for field in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
-            message = f"{field}=0 with kv_lora_rank={model.kv_lora_rank}; latent attention needs it above 0"
-            _require(getattr(model, field) > 0, model.name, message)
-
-
-_OF_EXPERTS = (
-    "experts_per_token",
-    "num_shared_experts",
-    "num_dense_layers",
-    "moe_latent_size",
-)
-
-
-def _check_experts(model: Model) -> None:
-    experts, topk = model.num_experts, model.experts_per_token
-    if not experts:
-        for field in (
-            "experts_per_token",
-            "num_shared_experts",
-            "num_dense_layers",
-            "moe_latent_size",
-        ):
-            value = getattr(model, field)
-            _require(
-                not value,
-                model.name,
-                f"{field}={value} without experts; set num_experts or leave it out",
-            )
-        return
-    _require(
-        1 <= topk <= experts,
-        model.name,
-        f"experts_per_token={topk} must be between 1 and num_experts={experts}; stay within it",
-    )
-    _require(
-        model.expert_ffn_size > 0,
-        model.name,
-        f"num_experts={experts} needs expert_ffn_size, the width of one expert",
-    )
-    _require(
-        model.shared_ffn_size > 0 or not model.num_shared_experts,
-        model.name,
-        f"num_shared_experts={model.num_shared_experts} needs shared_ffn_size, the width of one; "
-        f"usually expert_ffn_size={model.expert_ffn_size}",
-    )
-    _require(
-        any(kind.mlp == "moe" for kind in model.layer_kinds),
-        model.name,
-        f"num_experts={experts} but no layer has them: num_dense_layers={model.num_dense_layers}, "
-        f"moe_every={model.moe_every}, num_layers={model.num_layers}; lower the first two",
-    )
-
-
+_FLAGS = {
+    "gated_mlp", "tied_embeddings", "norm_weight", "norm_bias", "embedding_norm", "qkv_bias",
+    "out_bias", "mlp_bias", "head_bias", "parallel_block", "router_bias", "shared_gate",
+    "attention_sinks", "attention_gate", "active_embedding",
+}  # fmt: skip
+_WORDS = {"positions": POSITIONS, "norm": NORMS, "qk_norm": QK_NORMS}
+_OTHER = {"name", "layer_types", *_FLAGS, *_WORDS}
+_OF_EXPERTS = ("experts_per_token", "num_shared_experts", "num_dense_layers", "moe_latent_size")
+_MAMBA = ("mamba_num_heads", "mamba_head_dim", "mamba_state_size", "mamba_num_groups", "conv_size")
+_LINEAR = (
+    "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim",
+    "linear_value_head_dim", "conv_size",
+)  # fmt: skip
 _NEEDS = {
-    "mamba": (
-        "mamba_num_heads",
-        "mamba_head_dim",
-        "mamba_state_size",
-        "mamba_num_groups",
-        "conv_size",
-    ),
-    "linear": (
-        "linear_num_key_heads",
-        "linear_num_value_heads",
-        "linear_key_head_dim",
-        "linear_value_head_dim",
-        "conv_size",
-    ),
-    "window": ("window_size",),
+    "full": ("num_heads", "num_kv_heads", "head_dim"),
+    "window": ("num_heads", "num_kv_heads", "head_dim", "window_size"),
+    "mamba": _MAMBA,
+    "linear": _LINEAR,
+    "none": (),
     "dense": ("ffn_size",),
     "moe": ("num_experts",),
 }
+"""What a layer of a kind cannot be without."""
+_WAY_OUT = "give a size above 0"
 
 
-def _check_layers(model: Model) -> None:
+def _size_rules(model: Model) -> Iterator[str]:
+    for field in model.__slots__:
+        value = getattr(model, field)
+        if field in _OTHER:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            yield f"{field}={value!r} must be a whole number"
+        elif value < 0:
+            yield f"{field}={value} must not be negative; use 0 or more"
+        elif value == 0 and field in _POSITIVE:
+            yield f"{field}={value} must be at least 1; {_WAY_OUT}"
+
+
+def _word_rules(model: Model) -> Iterator[str]:
+    for field, known in _WORDS.items():
+        value = getattr(model, field)
+        if value not in known:
+            yield unknown(field, value, known)
+    for field in _FLAGS:
+        value = getattr(model, field)
+        if not isinstance(value, bool):
+            yield f"{field}={value!r} must be true or false"
+    if model.positions == "learned" and not model.max_positions:
+        yield "positions='learned' needs max_positions, the rows of the table; set the longest sequence"
+
+
+def _layer_rules(model: Model) -> Iterator[str]:
     stated = len(model.layer_types)
-    _require(
-        stated in (0, model.num_layers),
-        model.name,
-        f"layer_types states {stated} layers, num_layers={model.num_layers}; state all or none",
-    )
-    kinds = set(model.layer_kinds)
+    if stated not in (0, model.num_layers):
+        yield f"layer_types states {stated} layers, num_layers={model.num_layers}; state all or none"
+    kinds = set(_derive_kinds(model))
     for kind in kinds:
-        _require(
-            kind.attention in MIXERS, model.name, unknown("attention kind", kind.attention, MIXERS)
-        )
-        _require(kind.mlp in MLPS, model.name, unknown("mlp kind", kind.mlp, MLPS))
+        if kind.attention not in MIXERS:
+            yield unknown("attention kind", kind.attention, MIXERS)
+        if kind.mlp not in MLPS:
+            yield unknown("mlp kind", kind.mlp, MLPS)
     for used in sorted({word for kind in kinds for word in kind}):
-        for field in _NEEDS.get(used, ()):
+        for field in _NEEDS[used]:
+            if getattr(model, field) < 1:
+                yield f"{field}={getattr(model, field)} but a layer is {used!r}; {_WAY_OUT}"
+    if model.window_period and not model.window_size:
+        yield f"window_period={model.window_period} without window_size; set both or neither"
+    if model.is_moe and all(kind.mlp != "moe" for kind in kinds):
+        yield (
+            f"num_experts={model.num_experts} but no layer has them: "
+            f"num_dense_layers={model.num_dense_layers}, moe_every={model.moe_every}, "
+            f"num_layers={model.num_layers}; lower the first two"
+        )
+
+
+def _head_rules(model: Model) -> Iterator[str]:
+    heads, kv = model.num_heads, model.num_kv_heads
+    if heads and kv and heads % kv:
+        legal = ", ".join(str(d) for d in range(1, heads + 1) if heads % d == 0)
+        yield f"num_kv_heads={kv} does not divide num_heads={heads}; choose from {legal}"
+    if model.is_mla:
+        for field in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
+            if not getattr(model, field):
+                yield f"{field}=0 with kv_lora_rank={model.kv_lora_rank}; {_WAY_OUT}"
+
+
+def _expert_rules(model: Model) -> Iterator[str]:
+    experts, topk = model.num_experts, model.experts_per_token
+    if not experts:
+        for field in _OF_EXPERTS:
             value = getattr(model, field)
-            _require(
-                value > 0,
-                model.name,
-                f"{field}={value} but a layer is {used!r}; give a size above 0",
-            )
-    _require(
-        not model.window_period or model.window_size > 0,
-        model.name,
-        f"window_period={model.window_period} without window_size; set both or neither",
-    )
+            if value:
+                yield f"{field}={value} without experts; set num_experts or leave it out"
+        return
+    if not 1 <= topk <= experts:
+        yield f"experts_per_token={topk} must be between 1 and num_experts={experts}; stay within it"
+    if not model.expert_ffn_size:
+        yield f"num_experts={experts} needs expert_ffn_size, the width of one expert; {_WAY_OUT}"
+    if model.num_shared_experts and not model.shared_ffn_size:
+        yield (
+            f"num_shared_experts={model.num_shared_experts} needs shared_ffn_size, the width of "
+            f"one; usually expert_ffn_size={model.expert_ffn_size}"
+        )
 
 
-def divisors(number: int) -> Iterable[int]:
-    """Return the divisors of a positive number, smallest first."""
-    return [d for d in range(1, number + 1) if number % d == 0]
+_RULES = (_size_rules, _word_rules, _layer_rules, _head_rules, _expert_rules)
