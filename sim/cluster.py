@@ -59,6 +59,8 @@ class Cluster:
     host or rack, the UB super-node, the ICI slice). ``vertex_kind`` and ``vertex_count`` describe all vertices
     (devices first). ``facts``: published power (W), switch and transceiver counts, bisection (bytes/s) ...
     ``coordinates`` (num_devices, axes) and ``shape`` are there for tori and meshes; ``wrap`` says which axes close.
+    ``top``: the highest vertex of the network between domains (-1: none), ``exits`` the routes of devices to it (one
+    way, then the other), for whoever joins clusters.
     """
 
     name: str
@@ -79,6 +81,8 @@ class Cluster:
     coordinates: np.ndarray | None = None
     shape: tuple[int, ...] = ()
     wrap: tuple[bool, ...] = ()
+    top: int = -1
+    exits: Callable[[np.ndarray], tuple[Routes, Routes]] | None = None
 
     @property
     def num_devices(self) -> int:
@@ -141,8 +145,8 @@ class Cluster:
     def graph(self) -> Any:
         """The machine drawn out as a `networkx.DiGraph`: a node a device or switch, an edge its cables.
 
-        Nodes carry ``kind`` and ``vertex``; edges ``kind``, ``bandwidth`` (raw bytes/s), ``latency``, ``cables`` and
-        ``link``, the index of the trunk they are part of.
+        Cable i of a trunk joins switch i modulo the count of either end. Nodes carry ``kind`` and ``vertex``; edges
+        ``kind``, ``bandwidth`` (raw bytes/s), ``latency``, ``cables`` and ``link``, the trunk they are part of.
         """
         import networkx as nx
 
@@ -156,7 +160,7 @@ class Cluster:
             cable = float(links.bandwidth[link]) / width
             tails, heads = names[int(links.src[link])], names[int(links.dst[link])]
             for i in range(width):
-                tail, head = tails[i * len(tails) // width], heads[i * len(heads) // width]
+                tail, head = tails[i % len(tails)], heads[i % len(heads)]
                 if graph.has_edge(tail, head):
                     graph[tail][head]["cables"] += 1
                     graph[tail][head]["bandwidth"] += cable
@@ -222,6 +226,8 @@ class Cluster:
             links=links,
             router=lambda a, b: router(chosen[a], chosen[b]),
             coordinates=None if self.coordinates is None else self.coordinates[chosen],
+            top=-1,
+            exits=None,
         )
 
     def _devices(self, index: Sequence[int] | np.ndarray) -> np.ndarray:

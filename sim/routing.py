@@ -176,32 +176,41 @@ def detour(router: Router, dead: np.ndarray, other: Router) -> Router:
 
 
 def hashed(
-    router: Router, first: np.ndarray, cables: np.ndarray, seed: int, flows: int = 1
+    router: Router,
+    first: np.ndarray,
+    cables: np.ndarray,
+    period: np.ndarray,
+    seed: int,
+    flows: int = 1,
 ) -> Router:
     """Route by ``router`` and pick single cables by a seeded hash of the pair, as ECMP does.
 
-    Link i of ``router`` became ``cables[i]`` links from ``first[i]`` on. A pair is ``flows`` flows of equal size; each
-    draws one r in [0, 1) and takes cable floor(r x cables) of every trunk it crosses, so it stays in one spine.
+    Link i of ``router`` became ``cables[i]`` links from ``first[i]`` on; its cables j and j + ``period[i]`` join the
+    same switches. A pair is ``flows`` flows of equal size; each draws one number, the switch it takes everywhere.
     """
 
     def pick(src: np.ndarray, dst: np.ndarray) -> Routes:
         routes = router(src, dst)
+        size, step = cables[routes.link], period[routes.link]
         parts = []
         for flow in range(flows):
-            draw = _uniform(src, dst, seed * 1_000_003 + flow)[routes.pair]
-            cable = (draw * cables[routes.link]).astype(np.int64)
+            draw = _draw(src, dst, seed * 65_537 + flow)[routes.pair]
+            switch = draw % step
+            turns = np.maximum(1, (size - switch + step - 1) // step)
+            cable = switch + step * ((draw >> 31) % turns)
+            cable = np.where(cable < size, cable, draw % size)
             parts.append(Routes(routes.pair, first[routes.link] + cable, routes.share / flows))
         return merged(join(parts)) if flows > 1 else parts[0]
 
     return pick
 
 
-def _uniform(src: np.ndarray, dst: np.ndarray, seed: int) -> np.ndarray:
-    """Return a number in [0, 1) for each pair: the splitmix64 finaliser of (src, dst, seed)."""
+def _draw(src: np.ndarray, dst: np.ndarray, seed: int) -> np.ndarray:
+    """Return a whole number below 2^62 for each pair: the splitmix64 finaliser of (src, dst, seed)."""
     with np.errstate(over="ignore"):
         x = src.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        x ^= (dst.astype(np.uint64) + np.uint64(seed % 2**63)) * np.uint64(0xC2B2AE3D27D4EB4F)
+        x ^= (dst.astype(np.uint64) + np.uint64(seed)) * np.uint64(0xC2B2AE3D27D4EB4F)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         x ^= x >> np.uint64(31)
-    return np.ldexp((x >> np.uint64(11)).astype(np.float64), -53)
+    return (x >> np.uint64(2)).astype(np.int64)

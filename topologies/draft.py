@@ -1,7 +1,7 @@
 """Draft: vertices and links of a cluster while a family lays them out, block by block."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from sim.cluster import Cluster, LinkKind, Links
 from sim.device import Device
 from sim.errors import TopologyError
-from sim.routing import Router
+from sim.routing import Router, Routes
 from topologies.devices import device as device_named
 from topologies.link_kinds import link_kind
 
@@ -105,6 +105,8 @@ class Draft:
         coordinates: np.ndarray | None = None,
         shape: tuple[int, ...] = (),
         wrap: tuple[bool, ...] = (),
+        top: int = -1,
+        exits: Callable[[np.ndarray], tuple[Routes, Routes]] | None = None,
     ) -> Cluster:
         """Freeze the draft into a `Cluster`."""
         columns = [np.concatenate(column) for column in zip(*self.rows, strict=True)]
@@ -137,6 +139,8 @@ class Draft:
             coordinates=coordinates,
             shape=shape,
             wrap=wrap,
+            top=top,
+            exits=exits,
         )
 
 

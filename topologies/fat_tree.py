@@ -18,7 +18,7 @@ from topologies.draft import Draft, power, start
 from topologies.host import Host, hosts_of
 from topologies.link_kinds import link_kind
 from topologies.scale_up import domain_bisection, scale_up
-from topologies.tree import Tier, climb, grow
+from topologies.tree import Tier, climb, exits, grow
 
 Ratio = float | Sequence[float]
 NAMES = ("spine", "core", "super")
@@ -47,7 +47,8 @@ def fat_tree(
     domain, inside = scale_up(draft, host)
     layout = _layout(num_devices, host, radix, hosts_per_unit)
     tiers, counts = _tiers(layout, host, radix, oversubscription)
-    outside = climb(grow(draft, [*shared_adapters(draft, host), *tiers]))
+    tree = grow(draft, [*shared_adapters(draft, host), *tiers])
+    outside = climb(tree)
     router = nested(domain, inside, outside)
     if pxn:
         router = via(rails(domain, host), domain, inside, outside)
@@ -73,6 +74,8 @@ def fat_tree(
             "oversubscription": oversubscription,
         },
         assumptions=assumptions,
+        top=int(tree.above[-1, 0]),
+        exits=exits(tree),
     )
 
 

@@ -13,7 +13,7 @@ from topologies.fat_tree import rails, shared_adapters
 from topologies.host import Host, hosts_of
 from topologies.link_kinds import link_kind
 from topologies.scale_up import domain_bisection, scale_up
-from topologies.tree import Tier, climb, grow
+from topologies.tree import Tier, climb, exits, grow
 
 
 def rack_tree(
@@ -46,7 +46,8 @@ def rack_tree(
     tiers = _tiers(
         servers, host, hosts_per_rack, racks_per_pod, rack_oversubscription, oversubscription
     )
-    outside = climb(grow(draft, [*shared_adapters(draft, host), *tiers]))
+    tree = grow(draft, [*shared_adapters(draft, host), *tiers])
+    outside = climb(tree)
     router = (
         via(rails(domain, host), domain, inside, outside)
         if pxn
@@ -75,6 +76,8 @@ def rack_tree(
             "host": host,
             "oversubscription": oversubscription,
         },
+        top=int(tree.above[-1, 0]),
+        exits=exits(tree),
     )
 
 

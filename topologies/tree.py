@@ -1,6 +1,6 @@
 """Tree: tiers of switches above devices, each vertex with one trunk up; routes go up to the first common vertex."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,6 +100,15 @@ def planes(routers: Sequence[Router]) -> Router:
     return router
 
 
-def sizes(group: np.ndarray) -> np.ndarray:
-    """Return how many devices each vertex of a tier has below it."""
-    return np.bincount(group)
+def exits(tree: Tree) -> Callable[[np.ndarray], tuple[Routes, Routes]]:
+    """Return the routes of devices to the highest vertex and back (pair i is device i of those asked for)."""
+
+    def leave(devices: np.ndarray) -> tuple[Routes, Routes]:
+        pairs = np.tile(np.arange(len(devices)), len(tree.above))
+        ones = np.ones(len(pairs))
+        return (
+            Routes(pairs, tree.up[:, devices].ravel(), ones),
+            Routes(pairs, tree.down[:, devices].ravel(), ones),
+        )
+
+    return leave
