@@ -1,13 +1,16 @@
 """``collective``: time, algbw and busbw of one collective, or the table nccl-tests prints."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.cli_output import AsJson, emit, table, working
 from sim.errors import InputError
+from sim.units import GB, us
 
-SWEEP_COLUMNS = ("bytes", "time_us", "algbw_GBps", "busbw_GBps", "algorithm", "bottleneck")
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def collective(
@@ -41,7 +44,24 @@ def collective(
         emit(
             {"kind": kind, "cluster": cluster, "num_devices": machine.num_devices, "rows": rows},
             as_json,
-            lambda: [table([list(row.values()) for row in rows], list(rows[0]))],
+            lambda: [collective_command.nccl_table(rows)],
         )
     else:
-        emit(answer, as_json, lambda: [table(list(answer.items()), ("figure", "value"))])
+        emit(answer, as_json, lambda: [_view(answer)])
+
+
+def _view(answer: Mapping[str, Any]) -> "RenderableType":
+    """Return one collective's figures, in the units people compare."""
+    rows = (
+        ("time", f"{answer['time_s'] / us:,.2f} us"),
+        ("of it latency", f"{answer['latency_s'] / us:,.2f} us"),
+        ("algbw", f"{answer['algbw_Bps'] / GB:,.2f} GB/s"),
+        ("busbw", f"{answer['busbw_Bps'] / GB:,.2f} GB/s"),
+        ("algorithm", answer["algorithm"]),
+        ("protocol", answer["protocol"]),
+        ("bottleneck", answer["bottleneck"]),
+    )
+    title = (
+        f"{answer['kind']} of {answer['nbytes']:,.0f} bytes on {answer['num_devices']:,} devices"
+    )
+    return table(rows, ("figure", "value"), title)

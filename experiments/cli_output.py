@@ -38,7 +38,7 @@ def emit(
     terminal = sys.stdout.isatty()
     console = Console(file=sys.stdout, width=None if terminal else WIDTH, highlight=False)
     for part in view():
-        console.print(part)
+        console.print(part, markup=False)
 
 
 def plain(value: Any) -> Any:
@@ -61,16 +61,17 @@ def table(
 ) -> "RenderableType":
     """Return a table; columns of numbers are set flush right."""
     from rich.box import SIMPLE_HEAD
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    result = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    result = Table(box=SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         result.add_column(name, justify="right" if numeric else "left")
     for row in rows:
         result.add_row(*(Text(cell(value)) for value in row))
-    return result
+    return Group(Text(title), result) if title else result
 
 
 def cell(value: object) -> str:

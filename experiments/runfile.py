@@ -5,6 +5,7 @@ A run is a preset of ``experiments/runs`` or the path of a TOML file with the ta
 """
 
 import dataclasses
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from experiments.quantity import looks_like_quantity, parse_quantity
 from experiments.section import missing_fields, read_section, section_type, unknown_key
 from sim.errors import InputError, PlanError, unknown
 from topologies import CLUSTERS
+from workloads.hf_config import model_from_hf
 from workloads.model import Model
 from workloads.models import model as preset_model
 from workloads.plan import Plan, check
@@ -207,7 +209,17 @@ def _part(table: Table, names: Iterable[str], *, inside: bool = True) -> dict[st
 
 def _config_model(path: Path) -> tuple[Model, tuple[str, ...]]:
     """Return the model of a Hugging Face ``config.json`` and what the reader assumed."""
-    raise InputError(f"model.hf_config={path}: not yet available; give the model's fields instead")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise InputError(f"model.hf_config={path}: {problem.strerror}") from problem
+    except ValueError as problem:
+        raise InputError(f"model.hf_config={path} is not JSON: {problem}") from problem
+    if not isinstance(config, dict):
+        raise InputError(
+            f"model.hf_config={path} must hold a JSON object, not a {type(config).__name__}"
+        )
+    return model_from_hf(config)
 
 
 def _plan(values: dict[str, Any], model: Model, num_devices: int | None) -> tuple[Plan, int]:
