@@ -1,50 +1,87 @@
-"""Fused attention: two (backward: five) chained products a tile, with the softmax between them."""
+"""Attention: one fused kernel (flash), or the batched products and softmax of the unfused form.
+
+A fused kernel does two (backward: five) products of every score and the softmax between them on
+the slower units. With w the mean head size of the two sides, its time is
+
+    FLOPs (1 + softmax / w) (keys + fill + diagonal if causal) / keys / rate
+
+keys the mean keys a query sees. FlashAttention 2 and 3 papers (2307.08691, 2407.08608) explain
+the two overheads: exponentials against products, and tiles half masked or just started.
+"""
 
 from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 from sim.device import Device
 from sim.kernels.constants import constant, peak
 from sim.kernels.shapes import DTYPE_BYTES, Attention, Gemm, Kernel, Memory
 
 TILE = 128
-"""Queries a tile."""
+"""Queries (backward: keys) a compute unit holds at a time."""
+
+GENERATIONS: dict[str, tuple[str, ...]] = {
+    "fa1": ("fa1", "fa2"),
+    "fa2": ("fa2",),
+    "fa3": ("fa3", "fa2"),
+    "fa4": ("fa4", "te", "fa3", "fa2"),
+    "cudnn": ("cudnn", "te", "fa3", "fa2"),
+    "te": ("te", "cudnn", "fa3", "fa2"),
+    "triton": ("triton", "fa2"),
+}
+"""Whose constants an implementation uses, in order, on a device where it was never measured."""
+
+
+class AttentionConstants(NamedTuple):
+    """``rate`` FLOP/s, ``start`` s, ``softmax`` in head elements, ``fill``, ``diagonal`` in keys."""
+
+    rate: float
+    start: float
+    softmax: float
+    fill: float
+    diagonal: float
+    bandwidth: float
 
 
 @lru_cache(maxsize=4096)
-def _constants(
+def attention_constants(
     device: Device, implementation: str, direction: str, dtype: str
-) -> tuple[float, float, float, float]:
-    """Return (FLOP/s at large head size, start, softmax cost in head elements, fill in keys)."""
-    keys = (f"attention.{implementation}.{direction}", f"attention.{direction}")
-    rate = peak(device, dtype) * constant(device, keys, "sustained")
-    return (
-        rate,
-        constant(device, (*keys, "attention"), "start"),
-        constant(device, keys, "softmax"),
-        constant(device, keys, "fill"),
+) -> AttentionConstants:
+    """Return the constants of a kernel generation on ``device``."""
+    keys = tuple(
+        key
+        for name in GENERATIONS.get(implementation, (implementation,))
+        for key in (f"attention.{name}.{direction}", f"attention.{name}")
+    )
+    keys = (*keys, f"attention.{direction}", "attention")
+    return AttentionConstants(
+        rate=peak(device, dtype) * constant(device, keys, "sustained"),
+        start=constant(device, keys, "start"),
+        softmax=constant(device, keys, "softmax"),
+        fill=constant(device, keys, "fill"),
+        diagonal=constant(device, keys, "diagonal"),
+        bandwidth=device.memory_bandwidth * constant(device, ("memory",), "bandwidth"),
     )
 
 
 def attention_time(kernel: Attention, device: Device) -> float:
     """Return the seconds of a fused attention kernel."""
-    rate, start, softmax, fill = _constants(
-        device, kernel.implementation, kernel.direction, kernel.dtype
-    )
-    width = kernel.head_dim + (kernel.v_head_dim or kernel.head_dim)
-    tiles = kernel.batch * kernel.heads * ceil(kernel.seq_q / TILE)
+    c = attention_constants(device, kernel.implementation, kernel.direction, kernel.dtype)
+    width = (kernel.head_dim + (kernel.v_head_dim or kernel.head_dim)) / 2.0
+    keys = kernel.num_scores / kernel.seq_q
+    wasted = c.fill + (c.diagonal if kernel.causal else 0.0)
+    work = kernel.flops * (1.0 + c.softmax / width) * (1.0 + wasted / keys)
+    length = kernel.seq_q if kernel.direction == "fwd" else kernel.seq_kv
+    tiles = kernel.batch * kernel.heads * ceil(length / TILE)
     waves = ceil(tiles / device.compute_units) * device.compute_units / tiles
-    products = kernel.flops * (1.0 + 2.0 * softmax / width)
-    filling = kernel.flops / kernel.num_scores * kernel.seq_q * fill
-    seconds = (products + filling) * min(waves, 2.0) / rate
-    traffic = kernel.nbytes / (device.memory_bandwidth * constant(device, ("memory",), "bandwidth"))
-    return start + max(seconds, traffic)
+    return c.start + max(work * waves / c.rate, kernel.nbytes / c.bandwidth)
 
 
 def unfused(kernel: Attention) -> tuple[Kernel, ...]:
-    """Return the ops of attention that writes its scores out: batched products, mask, softmax, dropout.
+    """Return the ops of attention that writes its scores out: batched products, mask and softmax.
 
-    The whole score matrix is computed, masked or not.
+    The whole score matrix is computed, masked or not. Masking reads and writes it once more;
+    softmax reads it to find the maximum and the sum, and again to write.
     """
     batch, v = kernel.batch * kernel.heads, kernel.v_head_dim or kernel.head_dim
     q, kv, dtype = kernel.seq_q, kernel.seq_kv, kernel.dtype

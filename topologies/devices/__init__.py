@@ -95,7 +95,8 @@ def _calibration(name: str) -> dict[str, float]:
     table = _table(name)
     parent = table.get("inherits")
     inherited = _calibration(parent) if parent else {}
-    return inherited | _flatten(table.get("calibration", {}))
+    own = _flatten(table.get("calibration", {})) | _flatten(table.get("fitted", {}))
+    return inherited | own
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Calibration: the constants of devices and links, fitted once and openly from measurements."""
