@@ -21,6 +21,7 @@ PACKAGES = ("sim", "topologies", "workloads", "experiments")
 MODULES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 SCALES = {10.0**n for n in (3, 6, 9, 12, 15, 18)}
+POWERS = {(2, n) for n in (10, 20, 30, 40)} | {(10, n) for n in range(3, 19, 3)}
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 SMALL_SCALES = {10.0**-n for n in (3, 6, 9)}
 
@@ -40,7 +41,7 @@ def raw_powers(source: str) -> list[int]:
                 lines.add(node.lineno)
         elif isinstance(node, ast.BinOp):
             numbers = [n.value for n in (node.left, node.right) if isinstance(n, ast.Constant)]
-            power = isinstance(node.op, ast.Pow) and len(numbers) == 2 and numbers[0] in (2, 10)
+            power = isinstance(node.op, ast.Pow) and tuple(numbers) in POWERS
             scaled = isinstance(node.op, ast.Mult | ast.Div)
             if power or (scaled and any(n == 1024 or n in SMALL_SCALES | SCALES for n in numbers)):
                 lines.add(node.lineno)
