@@ -170,3 +170,20 @@ def test_override_leaves_its_input_alone() -> None:
 def test_cluster_parameters_are_read_with_and_without_their_section() -> None:
     texts = ("oversubscription=7", "cluster.nic_bandwidth=400Gbit/s")
     assert cluster_parameters(texts) == {"oversubscription": 7, "nic_bandwidth": 50e9}
+
+
+def test_a_model_can_come_from_a_config_json(tmp_path: Path) -> None:
+    config = """{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 1000}"""
+    (tmp_path / "config.json").write_text(config)
+    head = RUN[RUN.index("[cluster]") :]
+    path = tmp_path / "run.toml"
+    path.write_text(f'[model]\nhf_config = "config.json"\n{head}')
+    run = load_run(str(path), ("model.num_layers=6",))
+    assert (run.model.hidden_size, run.model.num_kv_heads, run.model.num_layers) == (64, 2, 6)
+    for text, message in (("[1]", "must hold a JSON object"), ("{", "is not JSON")):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(InputError, match=message):
+            load_run(str(path))
+    with pytest.raises(InputError, match=r"nosuch\.json: No such file"):
+        load_run(str(path), ("model.hf_config=nosuch.json",))
