@@ -28,10 +28,12 @@ from sim.program import (
     Program,
     Recv,
     Send,
+    Signal,
     Sync,
+    Wait,
 )
 
-COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, SYNC = range(6)
+COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, SYNC, WAIT, SIGNAL = range(8)
 
 
 class Leg:
@@ -59,7 +61,7 @@ class Step:
 
     __slots__ = (
         "alone", "classes", "code", "key", "launch", "memory_bound", "op", "parties", "plan", "played", "quick",
-        "signals", "legs", "waits",
+        "signals", "legs", "starts", "waits",
     )  # fmt: skip
 
     def __init__(self, code: int, op: Op) -> None:
@@ -76,6 +78,7 @@ class Step:
         self.quick = False
         self.waits: tuple[int, ...] = ()
         self.signals: tuple[int, ...] = ()
+        self.starts: tuple[int, ...] = ()
         self.played = 0
 
 
@@ -158,8 +161,13 @@ class _Compiler:
                 return Step(MEMORY, op)
             case Sync():
                 return Step(SYNC, op)
-        step.waits = tuple(_number(name, semaphores) for name in op.waits)
-        step.signals = tuple(_number(name, semaphores) for name in op.signals)
+            case Wait():
+                step = Step(WAIT, op)
+            case Signal():
+                step = Step(SIGNAL, op)
+        step.waits = tuple(_number(name, semaphores) for name in getattr(op, "waits", ()))
+        step.signals = tuple(_number(name, semaphores) for name in getattr(op, "signals", ()))
+        step.starts = tuple(_number(name, semaphores) for name in getattr(op, "starts", ()))
         return step
 
     def _kernel_seconds(self, rank_class: int, op: Compute) -> float:

@@ -273,6 +273,8 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
                         record.gaps.append((env.now, device.host, HOST))
                         yield Timeout(env, device.host - env.now)
                 start = env.now
+                for number in step.starts:
+                    semaphores[number].signal((here, len(spans) - 1))
                 if device.overlapping:
                     kernel = device.start(step)
                     yield kernel.timer

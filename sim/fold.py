@@ -95,18 +95,35 @@ def fold(
 
 
 def _group_axis(name: str, ranks: np.ndarray, cluster: Cluster, device_of: np.ndarray) -> _Axis:
-    """A ring through each group stands for its traffic (every pair, where groups are small)."""
+    """Rings through each group stand for its traffic."""
     num_groups, degree = ranks.shape
     if np.unique(ranks).size != ranks.size:
         raise ProgramError(f"groups of axis {name!r} list a rank twice")
     if degree == 1:
         empty = np.zeros(0, dtype=np.int64)
         return _Axis(name, ranks, Routes(empty, empty, np.zeros(0)), empty, ordered=False)
-    shifts = range(1, degree) if degree <= 8 else (1,)
-    src = np.concatenate([ranks.ravel() for _ in shifts])
-    dst = np.concatenate([np.roll(ranks, -shift, axis=1).ravel() for shift in shifts])
-    group = np.tile(np.repeat(np.arange(num_groups), degree), len(shifts))
+    shifted = _partners(ranks, cluster.domain[device_of[ranks]])
+    src = np.tile(ranks.ravel(), len(shifted))
+    dst = np.concatenate([partner.ravel() for partner in shifted])
+    group = np.tile(np.repeat(np.arange(num_groups), degree), len(shifted))
     return _Axis(name, ranks, cluster.routes(device_of[src], device_of[dst]), group, ordered=False)
+
+
+def _partners(ranks: np.ndarray, domain: np.ndarray) -> list[np.ndarray]:
+    """Whom each member talks to: arrays shaped as ``ranks``.
+
+    Within a scale-up domain the next member, across domains the member at the same place in the next one, as a
+    multi-rail collective does; where domains hold unequal parts of a group, simply the next member.
+    """
+    num_groups, degree = ranks.shape
+    inside = int((domain[0] == domain[0, 0]).sum())
+    if degree % inside == 0:
+        blocks = domain.reshape(num_groups, -1, inside)
+        if (blocks == blocks[:, :, :1]).all():
+            members = ranks.reshape(num_groups, -1, inside)
+            around = [np.roll(members, -1, axis=axis) for axis in (1, 2) if members.shape[axis] > 1]
+            return [partner.reshape(ranks.shape) for partner in around]
+    return [np.roll(ranks, -1, axis=1)]
 
 
 def _channel_axis(name: str, peers: np.ndarray, cluster: Cluster, device_of: np.ndarray) -> _Axis:

@@ -20,7 +20,10 @@ from sim.kernels.shapes import Kernel
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compute:
-    """A kernel on the rank's device. ``phase``: F, B, W, BW, R (recompute), O (optimizer)."""
+    """A kernel on the rank's device. ``phase``: F, B, W, R (recompute), O (optimizer).
+
+    ``starts``: semaphores it signals when it starts (what may run beside it).
+    """
 
     name: str
     kernel: Kernel
@@ -28,6 +31,7 @@ class Compute:
     launches: int = 1
     waits: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,11 +94,25 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Wait:
+    """Take one from each semaphore, then go on."""
+
+    waits: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signal:
+    """Add one to each semaphore."""
+
+    signals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sync:
     """The host waits here until the stream has come this far (``torch.cuda.synchronize``, ``.item()``)."""
 
 
-Op = Compute | Collective | Send | Recv | Allocate | Free | Sync
+Op = Compute | Collective | Send | Recv | Allocate | Free | Wait | Signal | Sync
 
 
 class Action(NamedTuple):

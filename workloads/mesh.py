@@ -35,3 +35,20 @@ def neighbours(plan: Plan, offset: int) -> np.ndarray:
     stride = int(np.prod([getattr(plan, axis) for axis in plan.order[: plan.order.index("pp")]]))
     place = here["pp"]
     return np.arange(plan.num_devices) + ((place + offset) % plan.pp - place) * stride
+
+
+def expert_groups(plan: Plan) -> dict[str, np.ndarray]:
+    """Return the groups of the experts' axes: ``ep``, ``etp`` and ``edp`` (who holds the same experts).
+
+    Experts use the ranks of one pipeline place, in rank order: etp varies fastest, then ep, then edp. So ep x etp
+    neighbours hold one copy of all experts, whatever tp, cp and dp are.
+    """
+    inside = tuple(axis for axis in plan.order if axis != "pp")
+    ranks = groups(plan, inside)
+    copies = ranks.shape[1] // (plan.ep * plan.etp)
+    cube = ranks.reshape(len(ranks), copies, plan.ep, plan.etp)
+    return {
+        "etp": cube.reshape(-1, plan.etp),
+        "ep": cube.transpose(0, 1, 3, 2).reshape(-1, plan.ep),
+        "edp": cube.transpose(0, 2, 3, 1).reshape(-1, copies),
+    }

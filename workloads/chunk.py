@@ -1,0 +1,224 @@
+"""Chunk: the ops of one chunk's forward and backward on one rank: its units, layer by layer.
+
+A unit (embedding, a layer, the head) is what data parallelism gathers, reduces and what recomputation repeats.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from sim.program import Allocate, Collective, Compute, Free, Op, Signal, Wait
+from workloads.layers import Part, Sizes, layer_parts
+from workloads.layers.ends import embedding, head
+from workloads.layers.part import COMPUTE, Lanes, join, lanes
+from workloads.layout import StageContent
+
+GATHERED, CREDIT, GRADS = "params.gathered", "params.credit", "grads.ready"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of a chunk: its parts, and bytes of its parameters on this rank (``dense`` and of routed experts)."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    @cached_property
+    def dense_weights(self) -> float:
+        """Parameters but those of routed experts."""
+        return sum(p.weights - p.expert_weights for p in self.parts)
+
+    @cached_property
+    def expert_weights(self) -> float:
+        """Parameters of routed experts."""
+        return sum(p.expert_weights for p in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """How data parallelism surrounds a pass of a chunk.
+
+    ``gather``: each unit waits for its parameters; ``release``: and drops them after; ``reduce``: each bucket's
+    gradients are handed over when its last unit is done.
+    """
+
+    gather: bool = False
+    release: bool = False
+    reduce: bool = False
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """All passes of one chunk (a `StageContent`) on one rank."""
+
+    sizes: Sizes
+    content: StageContent
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """Embedding, layers, head: those the stage holds."""
+        found = [Unit("embedding", (embedding(self.sizes),))] if self.content.embedding else []
+        kinds = {kind: tuple(layer_parts(self.sizes, kind)) for kind in dict.fromkeys(self.content.layers)}
+        found += [Unit("layer", kinds[kind]) for kind in self.content.layers]
+        if self.content.head:
+            found.append(Unit("head", tuple(head(self.sizes))))
+        return tuple(found)
+
+    @cached_property
+    def buckets(self) -> tuple[tuple[int, ...], ...]:
+        """Units whose gradients are reduced together, in backward order."""
+        limit = bucket_bytes(self.sizes)
+        found: list[tuple[int, ...]] = []
+        current: list[int] = []
+        held = 0.0
+        for index in reversed(range(len(self.units))):
+            unit = self.units[index]
+            current.append(index)
+            held += (unit.dense_weights + unit.expert_weights) * grad_bytes(self.sizes)
+            if held >= limit:
+                found.append(tuple(current))
+                current, held = [], 0.0
+        if current:
+            found.append(tuple(current))
+        return tuple(found)
+
+    def recomputes(self, index: int) -> bool:
+        """Whether a unit runs again in full before its backward."""
+        plan = self.sizes.plan
+        if plan.recompute != "full" or self.units[index].name != "layer":
+            return False
+        position = index - int(self.content.embedding)
+        return not plan.recompute_layers or position < plan.recompute_layers
+
+    def saved(self, index: int) -> float:
+        """Bytes a unit keeps from forward to backward."""
+        unit = self.units[index]
+        if self.recomputes(index):
+            return self.sizes.local_hidden_bytes
+        return self._all_saved(unit)
+
+    def _all_saved(self, unit: Unit) -> float:
+        selective = self.sizes.plan.recompute == "selective"
+        return sum(p.saved - (p.recomputed_bytes if selective else 0.0) for p in unit.parts)
+
+    def forward(self, variant: Variant) -> Lanes:
+        """Return the ops of the forward pass, by stream."""
+        found: list[Lanes] = []
+        for index, unit in enumerate(self.units):
+            saved = self.saved(index)
+            if variant.gather:
+                found.append(lanes(Wait((GATHERED,))))
+            found.append(lanes(Allocate("activations", saved)))
+            found.extend(part.forward for part in unit.parts)
+            if variant.gather:
+                found.append(lanes(*self._drop(unit, variant)))
+        return join(found)
+
+    def backward(self, variant: Variant) -> Lanes:
+        """Return the ops of the fused backward pass, by stream."""
+        found: list[Lanes] = []
+        last_of_bucket = {bucket[-1]: bucket for bucket in self.buckets}
+        for index in reversed(range(len(self.units))):
+            unit = self.units[index]
+            if variant.gather:
+                found.append(lanes(Wait((GATHERED,))))
+            found.extend(self._again(index))
+            found.append(lanes(*self._temporary(unit, Allocate)))
+            for part in reversed(unit.parts):
+                found.extend(self._recomputed(part, index))
+                found.append(part.both)
+            found.append(lanes(*self._temporary(unit, Free), *self._free_all(index)))
+            if variant.gather:
+                found.append(lanes(*self._drop(unit, variant)))
+            if variant.reduce and index in last_of_bucket:
+                found.append(lanes(Signal((GRADS,))))
+        return join(found)
+
+    def input_gradient(self, variant: Variant) -> Lanes:
+        """Return the ops of the input-gradient pass of a split backward."""
+        found: list[Lanes] = []
+        for index in reversed(range(len(self.units))):
+            unit = self.units[index]
+            kept = sum(p.kept for p in unit.parts)
+            found.extend(self._again(index))
+            for part in reversed(unit.parts):
+                found.extend(self._recomputed(part, index))
+                found.append(part.backward)
+            found.append(lanes(*self._free_all(index), Allocate("activations", kept)))
+        return join(found)
+
+    def weight_gradient(self, variant: Variant) -> Lanes:
+        """Return the ops of the weight-gradient pass of a split backward."""
+        found: list[Lanes] = []
+        last_of_bucket = {bucket[-1]: bucket for bucket in self.buckets}
+        for index in reversed(range(len(self.units))):
+            unit = self.units[index]
+            found.extend(part.weight for part in reversed(unit.parts))
+            found.append(lanes(Free("activations", sum(p.kept for p in unit.parts))))
+            if variant.reduce and index in last_of_bucket:
+                found.append(lanes(Signal((GRADS,))))
+        return join(found)
+
+    def _again(self, index: int) -> list[Lanes]:
+        """Return the second forward of a fully recomputed unit."""
+        if not self.recomputes(index):
+            return []
+        unit = self.units[index]
+        more = self._all_saved(unit) - self.saved(index)
+        return [lanes(Allocate("activations", more)), *(_repeat(part.forward) for part in unit.parts)]
+
+    def _free_all(self, index: int) -> Iterable[Op]:
+        again = self.recomputes(index)
+        nbytes = self._all_saved(self.units[index]) if again else self.saved(index)
+        return (Free("activations", nbytes),)
+
+    def _recomputed(self, part: Part, index: int) -> list[Lanes]:
+        selective = self.sizes.plan.recompute == "selective" and bool(part.recomputed)
+        if not selective:
+            return []
+        return [lanes(Allocate("activations", part.recomputed_bytes)), part.recomputed] + [
+            lanes(Free("activations", part.recomputed_bytes))
+        ]
+
+    def _temporary(self, unit: Unit, op: type[Allocate] | type[Free]) -> Iterable[Op]:
+        """Gradients in flight: those of the widest part's inputs and outputs."""
+        return (op("temporary", 1.5 * max(part.saved for part in unit.parts)),)
+
+    def _drop(self, unit: Unit, variant: Variant) -> Iterable[Op]:
+        release = (Free("gathered", unit_bytes(self.sizes, unit)),) if variant.release else ()
+        return (Signal((CREDIT,)), *release)
+
+
+def unit_bytes(sizes: Sizes, unit: Unit) -> float:
+    """Bytes of a unit's parameters on this rank when gathered."""
+    return (unit.dense_weights + unit.expert_weights) * sizes.value
+
+
+def grad_bytes(sizes: Sizes) -> float:
+    """Bytes of a gradient value where it accumulates and reduces."""
+    return 4.0 if sizes.software.fp32_grads else sizes.value
+
+
+def bucket_bytes(sizes: Sizes) -> float:
+    """Bytes of a gradient bucket; by default Megatron-Core's (40 M values, or 1 M a data-parallel rank), FSDP's a unit."""
+    plan = sizes.plan
+    if plan.bucket_bytes:
+        return plan.bucket_bytes
+    if plan.zero == 3:
+        return 1.0
+    return max(40_000_000, 1_000_000 * plan.dp * plan.cp) * grad_bytes(sizes)
+
+
+def _repeat(part: Lanes) -> Lanes:
+    """Return forward ops as recomputation (allocations excepted)."""
+    found: dict[str, tuple[Op, ...]] = {}
+    for stream, ops in part.items():
+        found[stream] = tuple(
+            replace(op, phase="R") if isinstance(op, Compute | Collective) else op
+            for op in ops
+            if not isinstance(op, Allocate | Free)
+        )
+    return found
+
+
+__all__ = ["COMPUTE", "Chunk", "Unit", "Variant", "bucket_bytes", "grad_bytes", "unit_bytes"]

@@ -1,0 +1,194 @@
+"""Data parallelism: who shares states with whom, what is gathered and reduced when, the optimizer's step.
+
+``zero`` 0 all-reduces gradients; 1 and 2 reduce-scatter them and all-gather the updated parameters; 3 keeps parameters
+sharded and gathers each unit before use (Rajbhandari et al. 2020). ``shard`` limits the sharding to groups of that
+size; gradients are then reduced once more among replicas (HSDP).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sim.kernels.shapes import Memory
+from sim.program import Action, Allocate, Collective, Compute, Op, Segment, Sync, Wait
+from workloads.chunk import CREDIT, GATHERED, GRADS, Chunk, Unit, grad_bytes, unit_bytes
+from workloads.layers import Sizes
+from workloads.mesh import expert_groups, groups
+from workloads.plan import Plan
+
+OPTIMIZER_BYTES = 12.0
+"""Bytes of optimizer state a parameter: fp32 master copy, first and second moment of Adam."""
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How states are spread: degrees and axes of parameters outside (``dense``) and inside routed experts."""
+
+    plan: Plan
+
+    @cached_property
+    def degree(self) -> int:
+        """Ranks that hold the same dense parameters."""
+        return self.plan.dp * self.plan.cp
+
+    @cached_property
+    def expert_degree(self) -> int:
+        """Ranks that hold the same routed experts."""
+        plan = self.plan
+        return plan.tp * plan.cp * plan.dp // (plan.ep * plan.etp)
+
+    @cached_property
+    def shard(self) -> int:
+        """Ranks the sharded states of dense parameters are spread over."""
+        return self.plan.shard or self.degree
+
+    @cached_property
+    def expert_shard(self) -> int:
+        """Ranks the sharded states of routed experts are spread over."""
+        return min(self.shard, self.expert_degree)
+
+    def groups(self) -> dict[str, np.ndarray]:
+        """Return the groups of the axes used here."""
+        plan = self.plan
+        dense = groups(plan, ("cp", "dp"))
+        found = {"dp": dense}
+        if self.shard < self.degree:
+            parts = dense.reshape(len(dense), -1, self.shard)
+            found["dp.shard"] = parts.reshape(-1, self.shard)
+            found["dp.replica"] = parts.transpose(0, 2, 1).reshape(-1, self.degree // self.shard)
+        if plan.ep * plan.etp > 1:
+            found |= expert_groups(plan)
+        return found
+
+    def axis(self, expert: bool) -> str:
+        """Axis that sharded states of this kind are gathered and reduced over."""
+        if expert and self.plan.ep * self.plan.etp > 1:
+            return "edp"
+        return "dp.shard" if self.shard < self.degree else "dp"
+
+
+def held_states(sizes: Sizes, chunks: Sequence[Chunk], sharding: Sharding) -> dict[str, float]:
+    """Return bytes of parameters, gradients and optimizer states a rank holds all the time."""
+    plan = sizes.plan
+    dense = sum(unit.dense_weights for chunk in chunks for unit in chunk.units)
+    expert = sum(unit.expert_weights for chunk in chunks for unit in chunk.units)
+
+    def spread(level: int) -> float:
+        if plan.zero < level:
+            return dense + expert
+        return dense / sharding.shard + expert / sharding.expert_shard
+
+    master = OPTIMIZER_BYTES if sizes.value < 4 else OPTIMIZER_BYTES - 4.0
+    return {
+        "parameters": spread(3) * sizes.value,
+        "gradients": spread(2) * grad_bytes(sizes),
+        "optimizer": spread(1) * master,
+    }
+
+
+def gathers(sizes: Sizes, sharding: Sharding, unit: Unit, phase: str) -> Iterator[Op]:
+    """Yield the all-gathers of one unit's parameters (at least one op, so that waits match)."""
+    parts = [(unit.dense_weights, False), (unit.expert_weights, True)]
+    found = [
+        Collective(f"params.all_gather.{unit.name}", "all_gather", sharding.axis(e), w * sizes.value, phase)
+        for w, e in parts
+        if w and _degree(sharding, e) > 1
+    ]
+    yield from found
+
+
+def _degree(sharding: Sharding, expert: bool) -> int:
+    return sharding.expert_degree if expert and sharding.plan.ep * sharding.plan.etp > 1 else sharding.degree
+
+
+def gather_segment(
+    sizes: Sizes, sharding: Sharding, chunk: Chunk, action: Action, *, backward: bool, keep: bool
+) -> Segment:
+    """Return the gathers of a chunk's units in the order a pass needs them, each after a credit.
+
+    ``keep``: gathered parameters stay (their memory was counted once).
+    """
+    ops: list[Op] = []
+    units = reversed(chunk.units) if backward else chunk.units
+    for unit in units:
+        ops.append(Wait((CREDIT,)))
+        if not keep and sizes.plan.zero == 3:
+            ops.append(Allocate("gathered", unit_bytes(sizes, unit)))
+        ops.extend(gathers(sizes, sharding, unit, "B" if backward else "F"))
+        ops.append(_signal(GATHERED))
+    return Segment(action, tuple(ops))
+
+
+def _signal(name: str) -> Op:
+    from sim.program import Signal
+
+    return Signal((name,))
+
+
+def reduce_ops(sizes: Sizes, sharding: Sharding, chunk: Chunk, bucket: Sequence[int]) -> list[Op]:
+    """Return the reductions of one bucket of gradients."""
+    plan = sizes.plan
+    dense = sum(chunk.units[i].dense_weights for i in bucket) * grad_bytes(sizes)
+    expert = sum(chunk.units[i].expert_weights for i in bucket) * grad_bytes(sizes)
+    kind = "all_reduce" if plan.zero == 0 else "reduce_scatter"
+    ops: list[Op] = []
+    for nbytes, is_expert in ((dense, False), (expert, True)):
+        if not nbytes or _degree(sharding, is_expert) == 1:
+            continue
+        axis = sharding.axis(is_expert)
+        ops.append(Collective(f"grads.{kind}", kind, axis, nbytes, "B"))
+        if sharding.shard < sharding.degree and not is_expert:
+            replicas = nbytes / sharding.shard
+            ops.append(Collective("grads.all_reduce", "all_reduce", "dp.replica", replicas, "B"))
+    return ops
+
+
+def reduce_segment(sizes: Sizes, sharding: Sharding, chunk: Chunk, action: Action) -> Segment:
+    """Return the reductions of a chunk, each bucket when its gradients are ready."""
+    ops: list[Op] = []
+    for bucket in chunk.buckets:
+        ops.append(Wait((GRADS,)))
+        ops.extend(reduce_ops(sizes, sharding, chunk, bucket))
+        ops.append(_signal("grads.reduced"))
+    return Segment(action, tuple(ops))
+
+
+def optimizer_segment(
+    sizes: Sizes, sharding: Sharding, chunks: Sequence[Chunk], *, late: bool, num_reductions: int, tied: bool
+) -> Segment:
+    """Return the end of the step: late reductions, gradient norm, Adam, late gathers.
+
+    ``late``: gradients are reduced here, not during backward; ``num_reductions``: those to wait for otherwise;
+    ``tied``: this rank holds one of the two copies of a tied embedding.
+    """
+    plan = sizes.plan
+    ops: list[Op] = [Wait(("grads.reduced",)) for _ in range(num_reductions)]
+    if late:
+        for chunk in chunks:
+            ops += reduce_ops(sizes, sharding, chunk, range(len(chunk.units)))
+    if tied:
+        nbytes = _embedding_weights(sizes) * grad_bytes(sizes)
+        ops.append(Collective("embedding.grads", "all_reduce", "embedding", nbytes, "B"))
+    dense = sum(unit.dense_weights for chunk in chunks for unit in chunk.units)
+    expert = sum(unit.expert_weights for chunk in chunks for unit in chunk.units)
+    own = dense + expert
+    if plan.zero:
+        own = dense / sharding.shard + expert / sharding.expert_shard
+    value, grad = sizes.value, grad_bytes(sizes)
+    passes = 1.0 if sizes.software.fused_optimizer else 2.0
+    ops.append(Compute("grad_norm", Memory("norm", own * grad), "O"))
+    if plan.tp * plan.pp > 1:
+        ops.append(Collective("grad_norm.all_reduce", "all_reduce", "model", 4.0, "O"))
+    ops.append(Sync())
+    ops.append(Compute("adam", Memory("optimizer", own * (grad + 24.0 + value) * passes), "O"))
+    if plan.zero in (1, 2) and not plan.switch("overlap_param_gather"):
+        for chunk in chunks:
+            for unit in chunk.units:
+                ops.extend(gathers(sizes, sharding, unit, "O"))
+    return Segment(Action("optimizer"), tuple(ops))
+
+
+def _embedding_weights(sizes: Sizes) -> float:
+    return float(-(-sizes.model.vocab_size // sizes.plan.tp) * sizes.model.hidden_size)

@@ -1,0 +1,38 @@
+"""Layers: what one layer of the model does on one rank, as parts. One kind of mixer or MLP a file."""
+
+from collections.abc import Callable
+
+from sim.errors import PlanError
+from workloads.layers.attention import attention_block
+from workloads.layers.mlp import mlp_block
+from workloads.layers.moe import moe_block
+from workloads.layers.part import Part
+from workloads.layers.sizes import Sizes
+from workloads.model import LayerKind
+
+Block = Callable[[Sizes, LayerKind], list[Part]]
+
+
+def _nothing(sizes: Sizes, kind: LayerKind) -> list[Part]:
+    return []
+
+
+MIXERS: dict[str, Block] = {
+    "full": attention_block,
+    "window": attention_block,
+    "none": _nothing,
+}
+MLPS: dict[str, Block] = {"dense": mlp_block, "moe": moe_block, "none": _nothing}
+
+
+def layer_parts(sizes: Sizes, kind: LayerKind) -> list[Part]:
+    """Return the parts of one layer, first to last."""
+    if kind.attention not in MIXERS:
+        raise PlanError(
+            f"{sizes.model.name}: layers of kind {kind.attention!r} cannot be lowered yet; "
+            f"kinds: {', '.join(MIXERS)}"
+        )
+    return [*MIXERS[kind.attention](sizes, kind), *MLPS[kind.mlp](sizes, kind)]
+
+
+__all__ = ["MIXERS", "MLPS", "Part", "Sizes", "layer_parts"]

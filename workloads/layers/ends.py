@@ -1,0 +1,70 @@
+"""The ends of the model: embedding at the first stage, final norm, vocabulary-parallel head and loss at the last."""
+
+from sim.kernels.shapes import Memory
+from sim.program import Allocate, Collective, Compute, Free
+from workloads.layers.elementwise import norm
+from workloads.layers.linear import column
+from workloads.layers.part import Part, join, lanes
+from workloads.layers.sizes import Sizes
+
+
+def embedding(sizes: Sizes) -> Part:
+    """Return the vocabulary-parallel lookup and, with learned positions, their addition."""
+    model, plan = sizes.model, sizes.plan
+    parallel = plan.sequence_parallel and plan.tp > 1
+    kind = "reduce_scatter" if parallel else "all_reduce"
+    learned = model.positions == "learned"
+    nbytes = sizes.hidden_bytes
+    gather = sizes.tp_collective("embedding.all_gather", "all_gather", nbytes, "W") if parallel else ()
+    return Part(
+        name="embedding",
+        forward=lanes(
+            Compute("embedding", Memory("embedding", 2 * nbytes), "F"),
+            *sizes.tp_collective(f"embedding.{kind}", kind, nbytes, "F"),
+            *((sizes.elementwise("positions", "add", 3 * sizes.local_hidden_bytes, "F"),) if learned else ()),
+        ),
+        weight=lanes(*gather, Compute("embedding.grad", Memory("embedding", 3 * nbytes), "W")),
+        saved=8.0 * sizes.tokens,
+        weights=float(vocab_slice(sizes) * model.hidden_size)
+        + (float(model.max_positions * model.hidden_size) if learned else 0.0),
+    )
+
+
+def vocab_slice(sizes: Sizes) -> int:
+    """Rows of the vocabulary on one tp rank (padded up)."""
+    return -(-sizes.model.vocab_size // sizes.plan.tp)
+
+
+def head(sizes: Sizes) -> list[Part]:
+    """Return final norm, projection to logits, and cross-entropy.
+
+    Logits are kept in the training precision and once in fp32, as vocabulary-parallel cross-entropy does.
+    """
+    model, plan = sizes.model, sizes.plan
+    projection = column(sizes, "head", model.hidden_size, vocab_slice(sizes), bias=model.head_bias)
+    logits = float(sizes.tokens) * vocab_slice(sizes)
+    held = logits * (sizes.value + 4.0)
+    statistics = [
+        Collective(f"loss.{what}", "all_reduce", "tp", 4.0 * sizes.tokens, "F")
+        for what in ("max", "target", "sum")
+        if plan.tp > 1
+    ]
+    loss = Part(
+        name="loss",
+        forward=lanes(
+            Allocate("logits", held),
+            sizes.elementwise("loss", "cross_entropy", logits * (2 * sizes.value + 8.0), "F", passes=2.0),
+            *statistics,
+        ),
+        backward=join(
+            (
+                lanes(
+                    sizes.elementwise(
+                        "loss.bwd", "cross_entropy", logits * (4.0 + sizes.value), "B", passes=2.0
+                    )
+                ),
+                lanes(Free("logits", held)),
+            )
+        ),
+    )
+    return [norm(sizes, "final_norm"), projection, loss]

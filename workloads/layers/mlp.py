@@ -1,0 +1,27 @@
+"""The dense MLP block: up-projection by columns, activation, down-projection by rows."""
+
+from workloads.layers.elementwise import activation, norm, residual
+from workloads.layers.linear import column, row
+from workloads.layers.part import Part
+from workloads.layers.sizes import Sizes
+from workloads.model import LayerKind
+
+
+def mlp_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
+    """Return norm, MLP and residual of one layer."""
+    parts = [norm(sizes, "mlp_norm"), *mlp(sizes, "mlp", sizes.model.ffn_size // sizes.plan.tp)]
+    if sizes.model.norms_per_layer == 4:
+        parts.append(norm(sizes, "post_mlp_norm"))
+    parts.append(residual(sizes, "mlp_add"))
+    return parts
+
+
+def mlp(sizes: Sizes, name: str, width: int) -> list[Part]:
+    """Return an MLP of ``width`` on this rank."""
+    model = sizes.model
+    h, gated = model.hidden_size, model.gated_mlp
+    return [
+        column(sizes, f"{name}_up", h, width * (2 if gated else 1), bias=model.mlp_bias),
+        activation(sizes, f"{name}_act", width, sizes.tokens, gated=gated),
+        row(sizes, f"{name}_down", width, h, bias=model.mlp_bias),
+    ]

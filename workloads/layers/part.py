@@ -1,0 +1,54 @@
+"""Part: a piece of a layer as ops: forward, input gradient, weight gradient, and what it keeps between them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sim.program import Op
+
+Lanes = Mapping[str, tuple[Op, ...]]
+"""Ops by stream: ``compute``, and what runs beside it (``tp``, ``cp``)."""
+
+COMPUTE, TP, CP, EP = "compute", "tp", "cp", "ep"
+
+
+def lanes(*compute: Op, tp: Iterable[Op] = (), cp: Iterable[Op] = ()) -> Lanes:
+    """Return ops on the compute stream, and beside it."""
+    found = {COMPUTE: compute, TP: tuple(tp), CP: tuple(cp)}
+    return {stream: ops for stream, ops in found.items() if ops}
+
+
+def join(parts: Iterable[Lanes]) -> Lanes:
+    """Return the lanes one after another."""
+    found: dict[str, tuple[Op, ...]] = {}
+    for part in parts:
+        for stream, ops in part.items():
+            found[stream] = found.get(stream, ()) + ops
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A piece of a layer on one rank.
+
+    ``forward``; ``backward`` (input gradient) and ``weight`` (weight gradient), or ``fused`` (both in one pass, where
+    communication of one hides under the other). ``saved``: bytes kept from forward until the backward; ``kept``: of those,
+    until the weight gradient. ``recomputed``: what selective recomputation runs again first, and ``recomputed_bytes`` what
+    it does not save. ``weights``: parameters on this rank, ``expert_weights`` of them those of routed experts.
+    """
+
+    name: str
+    forward: Lanes = field(default_factory=dict)
+    backward: Lanes = field(default_factory=dict)
+    weight: Lanes = field(default_factory=dict)
+    fused: Lanes | None = None
+    saved: float = 0.0
+    kept: float = 0.0
+    recomputed: Lanes = field(default_factory=dict)
+    recomputed_bytes: float = 0.0
+    weights: float = 0.0
+    expert_weights: float = 0.0
+
+    @property
+    def both(self) -> Lanes:
+        """Fused backward."""
+        return self.fused if self.fused is not None else join((self.backward, self.weight))

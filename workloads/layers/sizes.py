@@ -1,0 +1,89 @@
+"""Sizes: the tensor sizes one rank works on, from the model and the plan."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from sim.kernels.shapes import DTYPE_BYTES, Gemm, Memory
+from sim.program import Collective, Compute, Op
+from workloads.model import Model
+from workloads.plan import Plan
+from workloads.software import Software, software
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a rank sees of one microbatch.
+
+    ``tokens``: of its context-parallel share; ``local_tokens``: those its norms and residuals work on (a tp-th of
+    them with sequence parallelism).
+    """
+
+    model: Model
+    plan: Plan
+
+    @cached_property
+    def software(self) -> Software:
+        """The profile of the plan."""
+        return software(self.plan.software)
+
+    @cached_property
+    def tokens(self) -> int:
+        """Tokens of one microbatch on this rank."""
+        return self.plan.microbatch * self.plan.seq_len // self.plan.cp
+
+    @cached_property
+    def local_tokens(self) -> int:
+        """Tokens outside tensor-parallel regions."""
+        return self.tokens // (self.plan.tp if self.plan.sequence_parallel else 1)
+
+    @cached_property
+    def value(self) -> float:
+        """Bytes of an activation value."""
+        return self.plan.dtype_bytes
+
+    @cached_property
+    def gemm_dtype(self) -> str:
+        """Precision of the linear layers."""
+        return self.plan.dtype
+
+    @cached_property
+    def hidden_bytes(self) -> float:
+        """Bytes of one (tokens, hidden) tensor."""
+        return self.tokens * self.model.hidden_size * self.value
+
+    @cached_property
+    def local_hidden_bytes(self) -> float:
+        """Bytes of the share of it outside tensor-parallel regions."""
+        return self.local_tokens * self.model.hidden_size * self.value
+
+    def elementwise(
+        self, name: str, kind: str, nbytes: float, phase: str, passes: float = 1.0
+    ) -> Compute:
+        """Return a memory-bound kernel; unfused software takes ``passes`` kernels over the same bytes."""
+        if self.software.fused_elementwise:
+            return Compute(name, Memory(kind, nbytes), phase)
+        return Compute(name, Memory(kind, nbytes * passes), phase, launches=max(round(passes), 1))
+
+    def gemm(self, name: str, m: int, n: int, k: int, phase: str, *, starts: tuple[str, ...] = (),
+             waits: tuple[str, ...] = (), signals: tuple[str, ...] = ()) -> Compute:  # fmt: skip
+        """Return a product in the plan's precision; a weight gradient accumulates in fp32 where fused."""
+        accumulate = phase == "W" and self.software.fused_wgrad
+        out = DTYPE_BYTES["fp32"] if accumulate and self.software.fp32_grads else self.value
+        kernel = Gemm(m, n, k, dtype=self.gemm_dtype, out_bytes=out, accumulate=accumulate)
+        return Compute(name, kernel, phase, waits=waits, signals=signals, starts=starts)
+
+    def cast(self, name: str, values: float, phase: str) -> tuple[Op, ...]:
+        """Return the kernel that quantises an operand for an 8- or 4-bit product (cast and transposed copy)."""
+        bits = DTYPE_BYTES[self.gemm_dtype]
+        if bits >= self.value:
+            return ()
+        return (Compute(name, Memory("cast", values * (self.value + 2 * bits)), phase),)
+
+    def tp_collective(
+        self, name: str, kind: str, nbytes: float, phase: str, *,
+        waits: tuple[str, ...] = (), signals: tuple[str, ...] = (),
+    ) -> tuple[Op, ...]:  # fmt: skip
+        """Return a collective over tp, or nothing where tp is 1."""
+        if self.plan.tp == 1:
+            return ()
+        return (Collective(name, kind, "tp", nbytes, phase, waits=waits, signals=signals),)

@@ -1,0 +1,326 @@
+"""Lower: model and plan become a program: for every place in the pipeline, streams of ops.
+
+A schedule gives each rank's order of actions; a chunk gives the ops of an action; this file inserts the transfers
+between stages (once, for every schedule), the gathers and reductions of data parallelism, and the optimizer's step.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from sim.errors import PlanError
+from sim.program import Action, Op, Program, Recv, Script, Segment, Send, Signal, Sync, Wait
+from workloads.chunk import CREDIT, Chunk, Variant
+from workloads.counts import flops_per_token, layer_flops_per_token, scores_per_token
+from workloads.data_parallel import (
+    Sharding,
+    gather_segment,
+    held_states,
+    optimizer_segment,
+    reduce_segment,
+)
+from workloads.layers import Sizes
+from workloads.layers.part import COMPUTE, Lanes
+from workloads.layout import StageContent, stage_contents
+from workloads.mesh import coordinates, groups, neighbours
+from workloads.model import SOFTMAX_MIXERS, Model
+from workloads.plan import Plan, check
+from workloads.schedules import Placement, Token, find_schedule
+
+NEXT, PREVIOUS = "pp.next", "pp.prev"
+"""Channels between pipeline ranks: to the rank after, to the rank before (around the ring)."""
+
+
+def lower(model: Model, plan: Plan) -> Program:
+    """Return the program of one training step; raise `PlanError` if the plan cannot run the model."""
+    check(plan, model)
+    sizes = Sizes(model, plan)
+    kind = find_schedule(plan.schedule)
+    chunks = plan.chunks if kind.any_chunks or plan.chunks > 1 else None
+    placement = kind.placement(plan.pp, chunks)
+    orders = kind.generate(
+        num_stages=plan.pp,
+        num_microbatches=plan.num_microbatches,
+        chunks=chunks,
+        group_size=plan.group_size,
+    )
+    contents, assumed = stage_contents(model, plan, placement.num_stages)
+    sharding = Sharding(plan)
+    known: dict[StageContent, Chunk] = {}
+    scripts = []
+    for rank in range(plan.pp):
+        held = [contents[placement.stage(rank, c)] for c in range(placement.chunks)]
+        own = [known.setdefault(content, Chunk(sizes, content)) for content in held]
+        scripts.append(_Rank(sizes, sharding, placement, rank, own).script(orders[rank]))
+    return Program(
+        scripts=tuple(scripts),
+        script_of_rank=coordinates(plan)["pp"],
+        groups=_groups(sizes, sharding),
+        peers={NEXT: neighbours(plan, 1), PREVIOUS: neighbours(plan, -1)} if plan.pp > 1 else {},
+        flops=model_flops(model, plan),
+        tokens=float(plan.global_batch) * plan.seq_len,
+        dtype=plan.dtype,
+        assumptions=assumed,
+    )
+
+
+def _groups(sizes: Sizes, sharding: Sharding) -> dict[str, np.ndarray]:
+    plan = sizes.plan
+    found = {"tp": groups(plan, ("tp",)), "cp": groups(plan, ("cp",)), **sharding.groups()}
+    if plan.tp * plan.pp > 1:
+        found["model"] = groups(plan, ("tp", "pp"))
+    if _tied_apart(sizes):
+        ends = groups(plan, ("pp",))
+        found["embedding"] = ends[:, [0, -1]]
+    return {axis: members for axis, members in found.items() if members.shape[1] > 1}
+
+
+def _tied_apart(sizes: Sizes) -> bool:
+    """Whether a tied embedding has two copies, on the first and the last rank of the pipeline."""
+    looped = sizes.plan.schedule not in ("zb-v", "zb-v-greedy", "v-half", "v-min", "dualpipev")
+    return sizes.model.tied_embeddings and sizes.plan.pp > 1 and looped
+
+
+def model_flops(model: Model, plan: Plan) -> dict[str, float]:
+    """Return the step's model FLOPs by convention, and what the hardware runs (``hardware``: ``full`` plus recompute)."""
+    tokens = float(plan.global_batch) * plan.seq_len
+    full = flops_per_token(model, plan.seq_len, "full")
+    again = 0.0
+    if plan.recompute != "none":
+        for kind in model.layer_kinds:
+            if plan.recompute == "full":
+                again += layer_flops_per_token(model, kind, plan.seq_len, "full")
+            elif kind.attention in SOFTMAX_MIXERS:
+                scores = scores_per_token(model, kind, plan.seq_len, "full")
+                again += 2.0 * model.num_heads * (model.qk_dim + model.v_dim) * scores
+    if plan.recompute == "full" and plan.recompute_layers:
+        again *= min(plan.recompute_layers * plan.num_stages / model.num_layers, 1.0)
+    return {
+        "full": full * tokens,
+        "causal": flops_per_token(model, plan.seq_len, "causal") * tokens,
+        "hardware": (full + again) * tokens,
+    }
+
+
+@dataclass
+class _Rank:
+    """Lowers the order of one place in the pipeline."""
+
+    sizes: Sizes
+    sharding: Sharding
+    placement: Placement
+    rank: int
+    chunks: list[Chunk]
+    streams: dict[str, list[Segment]] = field(default_factory=dict)
+    passes: dict[tuple[object, ...], Lanes] = field(default_factory=dict)
+    bodies: dict[tuple[object, ...], dict[str, tuple[Op, ...]]] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        return self.sizes.plan
+
+    @cached_property
+    def parallel(self) -> bool:
+        """Whether data parallelism communicates at all."""
+        return self.sharding.degree > 1 or self.sharding.expert_degree > 1
+
+    @cached_property
+    def gathers(self) -> str:
+        """When parameters are gathered: every pass, once (first forward of a chunk), or never here."""
+        plan = self.plan
+        if not self.parallel:
+            return "never"
+        if plan.zero == 3:
+            return "passes" if plan.reshard else "once"
+        return "once" if plan.zero in (1, 2) and plan.switch("overlap_param_gather") else "never"
+
+    @cached_property
+    def each_microbatch(self) -> bool:
+        """Whether gradients are reduced after each microbatch (they cannot accumulate unsharded)."""
+        return self.plan.zero >= 2 and self.plan.pp == 1
+
+    @cached_property
+    def early(self) -> bool:
+        """Whether gradients are reduced while backward still runs."""
+        return self.parallel and (self.plan.switch("overlap_grad_reduce") or self.plan.zero == 3)
+
+    def script(self, order: tuple[tuple[Token, ...], ...]) -> Script:
+        """Return what this rank does."""
+        tokens = [token for entry in order for token in entry]
+        final = {t.chunk: i for i, t in enumerate(tokens) if t.kind in ("W", "BW")}
+        first = {t.chunk: i for i, t in reversed(list(enumerate(tokens))) if t.kind == "F"}
+        reductions = Counter[int]()
+        for index, token in enumerate(tokens):
+            last = index == final[token.chunk]
+            reduce = self.early and token.kind in ("W", "BW") and (last or self.each_microbatch)
+            variant = Variant(
+                gather=self.gathers == "passes"
+                and token.kind != "W"
+                or self.gathers == "once"
+                and index == first[token.chunk],
+                release=self.gathers == "passes",
+                reduce=reduce,
+            )
+            self._act(token, variant)
+            reductions[token.chunk] += len(self.chunks[token.chunk].buckets) if reduce else 0
+        self._end(sum(reductions.values()))
+        states = held_states(self.sizes, self.chunks, self.sharding)
+        if self.plan.zero == 3 and not self.plan.reshard and self.parallel:
+            states["gathered"] = sum(
+                (u.dense_weights + u.expert_weights) * self.sizes.value for c in self.chunks for u in c.units
+            )
+        return Script(
+            streams={name: tuple(segments) for name, segments in self.streams.items()},
+            semaphores={CREDIT: self.plan.prefetch + 1},
+            memory=states,
+            label=f"pipeline rank {self.rank}",
+            place=self.rank,
+        )
+
+    def _put(self, stream: str, segment: Segment) -> None:
+        self.streams.setdefault(stream, []).append(segment)
+
+    def _act(self, token: Token, variant: Variant) -> None:
+        stage = self.placement.stage(self.rank, token.chunk)
+        action = Action(token.kind, stage, token.chunk, token.microbatch)
+        before, after = self._neighbours(token)
+        if before is not None:
+            self._receive(token, stage, before)
+        for stream, ops in self._body(token, variant, before, after).items():
+            self._put(stream, Segment(action, ops))
+        if after is not None:
+            self._send(token, stage, after)
+        chunk = self.chunks[token.chunk]
+        if variant.gather:
+            key = ("gather", token.kind, token.chunk)
+            if key not in self.bodies:
+                segment = gather_segment(
+                    self.sizes,
+                    self.sharding,
+                    chunk,
+                    action,
+                    backward=token.kind != "F",
+                    keep=self.gathers == "once",
+                )
+                self.bodies[key] = {"gather": segment.ops}
+            self._put("gather", Segment(action, self.bodies[key]["gather"]))
+        if variant.reduce:
+            key = ("reduce", token.chunk)
+            if key not in self.bodies:
+                segment = reduce_segment(self.sizes, self.sharding, chunk, action)
+                self.bodies[key] = {"reduce": segment.ops}
+            self._put("reduce", Segment(action, self.bodies[key]["reduce"]))
+
+    def _neighbours(self, token: Token) -> tuple[int | None, int | None]:
+        """Offsets on the ring of the rank an action takes its input from and gives its output to (None: itself)."""
+        backward = token.kind in ("B", "BW")
+        if token.kind == "W":
+            return None, None
+        source = self.placement.previous(self.rank, token.chunk)
+        target = self.placement.next(self.rank, token.chunk)
+        if backward:
+            source, target = target, source
+        return self._offset(source), self._offset(target)
+
+    def _offset(self, place: tuple[int, int] | None) -> int | None:
+        if place is None or place[0] == self.rank:
+            return None
+        return (place[0] - self.rank) % self.plan.pp
+
+    def _channel(self, offset: int, *, sending: bool) -> str:
+        """Name the channel: a receive is named as its sender names it."""
+        forward = offset == 1
+        if self.plan.pp == 2:
+            forward = sending or True
+        return NEXT if forward == sending else PREVIOUS
+
+    def _body(
+        self, token: Token, variant: Variant, before: int | None, after: int | None
+    ) -> dict[str, tuple[Op, ...]]:
+        """Return the ops of an action with its waits and signals; the same action gets the same tuples."""
+        key = (token.kind, token.chunk, variant, before, after)
+        if key in self.bodies:
+            return self.bodies[key]
+        chunk = self.chunks[token.chunk]
+        passes = {
+            "F": chunk.forward,
+            "BW": chunk.backward,
+            "B": chunk.input_gradient,
+            "W": chunk.weight_gradient,
+        }
+        body = dict(passes[token.kind](variant))
+        ops = body.get(COMPUTE, ())
+        if before is not None:
+            wait: tuple[Op, ...] = (Wait((f"came.{self._way(token)}",)),)
+            ops = (*wait, Sync(), *ops) if self.sizes.software.p2p_sync else (*wait, *ops)
+        if after is not None:
+            ops = (*ops, Signal((f"done.{self._way(token)}",)))
+            if not self.plan.switch("overlap_p2p"):
+                ops = (*ops, Wait((f"sent.{self._way(token)}",)))
+        body[COMPUTE] = ops
+        self.bodies[key] = body
+        return body
+
+    def _way(self, token: Token) -> str:
+        return f"{'F' if token.kind == 'F' else 'B'}{token.chunk}"
+
+    @cached_property
+    def _message_bytes(self) -> float:
+        """Bytes of a boundary tensor a tp rank sends: its slice, where the slices are disjoint or the software cuts it."""
+        sizes = self.sizes
+        if self.plan.sequence_parallel or sizes.software.scatter_gather:
+            return sizes.hidden_bytes / self.plan.tp
+        return sizes.hidden_bytes
+
+    def _message_action(self, token: Token, stage: int) -> Action:
+        kind = "F" if token.kind == "F" else "B"
+        return Action(kind, stage, self.placement.direction(token.chunk), token.microbatch)
+
+    def _receive(self, token: Token, stage: int, offset: int) -> None:
+        channel = self._channel(offset, sending=False)
+        way = self._way(token)
+        key = ("recv", way, channel)
+        if key not in self.bodies:
+            op = Recv(f"recv.{way[0]}", channel, self._message_bytes, way[0], signals=(f"came.{way}",))
+            self.bodies[key] = {"recv": (op,)}
+        self._put(f"recv.{way[0]}", Segment(self._message_action(token, stage), self.bodies[key]["recv"]))
+
+    def _send(self, token: Token, stage: int, offset: int) -> None:
+        channel = self._channel(offset, sending=True)
+        way = self._way(token)
+        target = stage + 1 if way[0] == "F" else stage - 1
+        key = ("send", way, channel)
+        if key not in self.bodies:
+            signals = () if self.plan.switch("overlap_p2p") else (f"sent.{way}",)
+            op = Send(
+                f"send.{way[0]}",
+                channel,
+                self._message_bytes,
+                way[0],
+                waits=(f"done.{way}",),
+                signals=signals,
+            )
+            self.bodies[key] = {"send": (op,)}
+        self._put(
+            f"send.{way[0]}", Segment(self._message_action(token, target), self.bodies[key]["send"])
+        )
+
+    def _end(self, num_reductions: int) -> None:
+        late = self.parallel and not self.early
+        tied = _tied_apart(self.sizes) and self.rank in (0, self.plan.pp - 1)
+        self._put(
+            COMPUTE,
+            optimizer_segment(
+                self.sizes,
+                self.sharding,
+                self.chunks,
+                late=late,
+                num_reductions=num_reductions,
+                tied=tied,
+            ),
+        )
+
+
+__all__ = ["PlanError", "lower", "model_flops"]
