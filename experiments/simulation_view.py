@@ -100,17 +100,12 @@ def _memory(summary: Mapping[str, Any]) -> RenderableType:
     capacity, stages = summary["capacity_bytes"], summary["memory"]
     parts = list(dict.fromkeys(name for stage in stages for name in breakdown(stage)))
     columns = ("stage", "peak GiB", "of capacity", *parts)
-    rows = [
-        (
-            index,
-            peak(stage) / GiB,
-            f"{peak(stage) / capacity:.0%}",
-            *(breakdown(stage).get(name, 0.0) / GiB for name in parts),
-        )
-        for index, stage in enumerate(stages)
-    ]
-    if len(rows) > STAGES_SHOWN:
-        rows = sorted(rows, key=lambda row: -float(row[1]))[:STAGES_SHOWN]
+    fullest = sorted(range(len(stages)), key=lambda index: -peak(stages[index]))[:STAGES_SHOWN]
+    rows = []
+    for index in sorted(fullest):
+        nbytes, held = peak(stages[index]), breakdown(stages[index])
+        sizes = (held.get(name, 0.0) / GiB for name in parts)
+        rows.append((index, nbytes / GiB, f"{nbytes / capacity:.0%}", *sizes))
     verdict = "fits" if summary["fits"] else "DOES NOT FIT: " + _largest(stages)
     title = f"memory in GiB of {capacity / GiB:.1f} a device: {verdict}"
     return Padding(table(rows, columns, title), (1, 0, 0, 0))
