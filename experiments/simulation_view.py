@@ -87,7 +87,7 @@ def _ledger(mean: Mapping[str, float], step: float) -> RenderableType:
         bar = "█" * max(1, round(COLUMNS * seconds / longest))
         line = Text(f"  {cause:<{width}}  {seconds:9.4f} s {seconds / step:6.1%}  ")
         lines.append(line.append(bar, style=_colour(cause)))
-    return Padding(Group(*lines), (1, 0, 0, 0))
+    return Padding(Group(*lines), (1, 0, 0, 0), expand=False)
 
 
 def _colour(cause: str) -> str:
@@ -108,7 +108,7 @@ def _memory(summary: Mapping[str, Any]) -> RenderableType:
         rows.append((index, nbytes / GiB, f"{nbytes / capacity:.0%}", *sizes))
     verdict = "fits" if summary["fits"] else "DOES NOT FIT: " + _largest(stages)
     title = f"memory in GiB of {capacity / GiB:.1f} a device: {verdict}"
-    return Padding(table(rows, columns, title), (1, 0, 0, 0))
+    return Padding(table(rows, columns, title), (1, 0, 0, 0), expand=False)
 
 
 def peak(stage: Mapping[str, Any]) -> float:
