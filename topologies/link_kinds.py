@@ -12,11 +12,17 @@ from sim.errors import TopologyError, unknown
 
 @cache
 def link_kinds() -> Mapping[str, LinkKind]:
-    """Return every kind of link by name."""
+    """Return every kind of link by name; ``like = "network"``: constants it lacks are those of ``[like.network]``."""
     rows: dict[str, dict[str, Any]] = tomllib.loads(
         Path(__file__).with_name("links.toml").read_text(encoding="utf-8")
     )
-    return {name: LinkKind(name=name, **row) for name, row in rows.items()}
+    shared = rows.pop("like", {})
+    kinds = {}
+    for name, row in rows.items():
+        inherited = shared.get(row.pop("like", ""), {})
+        row["constants"] = {**inherited, **row.get("constants", {})}
+        kinds[name] = LinkKind(name=name, **row)
+    return kinds
 
 
 def link_kind(name: str) -> LinkKind:

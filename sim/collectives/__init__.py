@@ -18,6 +18,7 @@ from sim.collectives.phase import CollectivePlan, Phase
 from sim.collectives.point_to_point import point_to_point
 from sim.collectives.ring import RING
 from sim.collectives.stage import Algorithm
+from sim.collectives.star import STAR
 from sim.collectives.torus import TORUS
 from sim.collectives.tree import TREE
 
@@ -32,17 +33,18 @@ ALGORITHMS: Mapping[str, Algorithm] = {
     "sharp": SHARP,
     "torus": TORUS,
     "pairwise": PAIRWISE,
+    "star": STAR,
     "hierarchical_a2a": HIERARCHICAL_A2A,
     "bruck": BRUCK,
 }
 """Every algorithm, by name."""
 
 LIBRARIES: Mapping[str, tuple[str, ...]] = {
-    "nvidia": ("ring", "tree", "nvls", "nvls_tree", "pairwise", "direct"),
-    "amd": ("ring", "tree", "direct", "pairwise"),
-    "google": ("torus", "ring", "hierarchical", "direct", "pairwise"),
-    "huawei": ("ring", "halving_doubling", "hierarchical", "direct", "pairwise"),
-    "aws": ("torus", "ring", "hierarchical", "direct", "pairwise"),
+    "nvidia": ("ring", "tree", "nvls", "nvls_tree", "pairwise", "star"),
+    "amd": ("ring", "tree", "direct", "pairwise", "star"),
+    "google": ("torus", "ring", "hierarchical", "direct", "pairwise", "star"),
+    "huawei": ("ring", "halving_doubling", "hierarchical", "direct", "pairwise", "star"),
+    "aws": ("torus", "ring", "hierarchical", "direct", "pairwise", "star"),
 }
 """What ``auto`` chooses from, by maker of the device: NCCL, RCCL, XLA, HCCL, the Neuron runtime."""
 

@@ -107,7 +107,7 @@ class Communicator:
             self._blocks = blocks(self.cluster, self.groups)
         ways, reasons = [], []
         for candidate in self._algorithms(kind, algorithm):
-            stages = _join(candidate, kind, self._blocks)
+            stages = join(candidate, kind, self._blocks)
             if isinstance(stages, str):
                 reasons.append(f"{candidate.name} {stages}")
                 continue
@@ -124,7 +124,7 @@ MOST_PLANS = 4096
 """Plans kept; later sizes are planned anew each time."""
 
 
-def _join(algorithm: Algorithm, kind: str, parts: Sequence[Block]) -> tuple[Stage, ...] | str:
+def join(algorithm: Algorithm, kind: str, parts: Sequence[Block]) -> tuple[Stage, ...] | str:
     """Stages of all blocks at once, stage by stage; they must agree in number."""
     each = []
     for block in parts:

@@ -1,7 +1,6 @@
 """Direct: every pair of a fully meshed host exchanges at once, each over the link that joins it.
 
 One step reduces a share of the buffer at each member, one more hands it round; bytes as a ring over every link at once.
-The all-to-one and one-to-all kinds (gather, scatter) are direct too.
 """
 
 import numpy as np
@@ -9,19 +8,12 @@ import numpy as np
 from sim.collectives.stage import Algorithm, Block, Stage, flows
 from sim.collectives.transfer import Round, Transfer
 
-KINDS = frozenset({"all_reduce", "all_gather", "reduce_scatter", "gather", "scatter"})
-ROOTED = frozenset({"gather", "scatter"})
+KINDS = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 
 
 def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
-    """One stage; for the symmetric kinds the group must sit in one fully meshed host."""
+    """One stage; the group must sit in one fully meshed host."""
     n, members = block.n, block.members
-    if kind in ROOTED:
-        root = np.repeat(members[:, :1], n - 1, axis=1)
-        ends = (root, members[:, 1:]) if kind == "scatter" else (members[:, 1:], root)
-        level = int(block.num_domains > 1)
-        steps = (0.0, 1.0) if level else (1.0,)
-        return (Stage(name="direct", rule="direct", steps=steps, **flows((*ends, 1 / n, level))),)
     if not block.mesh or block.num_domains > 1:
         return "needs a host in which every pair of devices has a link of its own"
     turns = 2 if kind == "all_reduce" else 1
@@ -39,8 +31,6 @@ def rounds(kind: str, n: int, sizes: tuple[int, ...] = ()) -> list[Round]:
         "all_reduce": [to_owner, to_all],
         "reduce_scatter": [to_owner],
         "all_gather": [to_all],
-        "gather": [tuple(Transfer(i, 0, i, 1 / n) for i in range(1, n))],
-        "scatter": [tuple(Transfer(0, i, i, 1 / n) for i in range(1, n))],
     }
     return table[kind]
 

@@ -76,7 +76,8 @@ def _box(
     cluster: Cluster, members: np.ndarray
 ) -> tuple[np.ndarray, tuple[int, ...], tuple[bool, ...]]:
     """Members sorted by torus coordinates, extent and closure of each axis, where every group is a whole box."""
-    if cluster.coordinates is None or not cluster.shape:
+    domain = np.asarray(cluster.domain)[members]
+    if cluster.coordinates is None or not cluster.shape or (domain != domain[:, :1]).any():
         return members, (), ()
     place = np.asarray(cluster.coordinates)[members]
     low, high = place.min(axis=1), place.max(axis=1)

@@ -21,22 +21,22 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
 class Regime:
     """One protocol on one stage: seconds before bytes flow, bytes/s of the collective, ramp exponent.
 
-    ``slow`` and ``plateau``: below ``rate * plateau`` bytes the transfer has few channels and runs at ``slow`` until it
-    has taken ``plateau`` seconds (NCCL's send/recv).
+    ``slow`` and ``plateau``: below ``rate * plateau`` bytes the transfer has few channels and runs at ``slow`` times
+    the rate until it has taken ``plateau`` seconds (NCCL's send/recv).
     """
 
     protocol: str
     alpha: float
     rate: float
     ramp: float = 1.0
-    slow: float = 0.0
+    slow: float = 1.0
     plateau: float = 0.0
 
     def seconds(self, nbytes: float) -> float:
         """Time of ``nbytes`` on an idle machine."""
         x = nbytes / self.rate
         if self.plateau and x < self.plateau:
-            x = min(nbytes / self.slow, self.plateau)
+            x = min(x / self.slow, self.plateau)
         if self.ramp == 1.0 or self.alpha <= 0.0:
             return self.alpha + x
         return float(self.alpha * (1.0 + (x / self.alpha) ** self.ramp) ** (1.0 / self.ramp))
@@ -88,7 +88,7 @@ def regimes(
                 alpha,
                 ceiling * share * look("efficiency", 1.0),
                 look("ramp", 1.0),
-                look("slow", 0.0),
+                look("slow", 1.0),
                 look("plateau", 0.0),
             )
         )

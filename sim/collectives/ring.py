@@ -30,8 +30,7 @@ def num_steps(kind: str, n: int) -> int:
 def orders(sizes: tuple[int, ...]) -> np.ndarray:
     """(channels, n) member positions in the order each channel's ring visits them.
 
-    Rails at which the ring crosses between domains are coloured so that both ends of a crossing are the same
-    rail: two alternate where k is even, a third closes the ring where it is odd.
+    Both ends of a crossing between domains are on the same rail (but for g = 2 and k odd).
     """
     if len(sizes) == 1:
         return np.arange(sizes[0])[None, :]
@@ -49,10 +48,18 @@ def orders(sizes: tuple[int, ...]) -> np.ndarray:
 
 
 def _walk(g: int, channel: int, h: int, k: int) -> np.ndarray:
-    """Local order of domain h: in at its rail, through all members, out at the next domain's rail."""
+    """Local order of domain h: in at its rail, through all members, out at the next domain's rail.
+
+    Between opposite rails it zigzags (0, 1, g-1, 2, ...): over all channels every pair of members is used alike, as a
+    host with a link for each pair needs.
+    """
     if g == 1:
         return np.zeros(1, int)
     enter, leave = _rail(h, k, g), _rail((h + 1) % k, k, g)
+    if (leave - enter) % g == g // 2 and g % 2 == 0:
+        i = np.arange(g)
+        zigzag = np.where(i % 2, (i + 1) // 2, -(i // 2))
+        return (zigzag + enter + channel) % g
     if enter == leave:
         leave = (enter + 1) % g
     middle = [i for i in range(g) if i not in (enter, leave)]
@@ -60,7 +67,8 @@ def _walk(g: int, channel: int, h: int, k: int) -> np.ndarray:
 
 
 def _rail(h: int, k: int, g: int) -> int:
-    return 2 % g if k % 2 and h == k - 1 and k > 1 else h % 2
+    """Rail at which the ring enters domain h: two opposite ones alternate, a third closes an odd ring."""
+    return 1 % g if k % 2 and h == k - 1 and k > 1 else h % 2 * (g // 2)
 
 
 def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
@@ -70,7 +78,7 @@ def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
 
 def stage(kind: str, block: Block) -> Stage:
     """Flows along every channel's ring; levels: 0 inside a domain, 1 between domains."""
-    order = orders(block.sizes)
+    order = orders(block.sizes)[: 1 if kind == "send_recv" else None]
     channels, n = order.shape
     domain = np.repeat(np.arange(block.num_domains), block.sizes)
     src, dst = order, np.roll(order, -1, axis=1)
@@ -100,8 +108,9 @@ def stage(kind: str, block: Block) -> Stage:
         )
     )
     name = f"ring x{channels}" if channels > 1 else "ring"
+    rule = "p2p" if kind == "send_recv" else "ring"
     steps_by_level = (steps - inter, inter)
-    return Stage(name=name, rule="ring", steps=steps_by_level, channels=channels, **parts)
+    return Stage(name=name, rule=rule, steps=steps_by_level, channels=channels, **parts)
 
 
 def rounds(kind: str, n: int, sizes: tuple[int, ...] = ()) -> list[Round]:

@@ -48,6 +48,8 @@ def member_parents(sizes: tuple[int, ...], channel: int, tree: int) -> np.ndarra
 
 def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
     """One stage: half the buffer up and down each tree; levels: 0 chain in a domain, 1 between domains."""
+    if block.num_domains == 1:
+        return "joins domains, and the group sits in one"
     n, members, channels = block.n, block.members, min(block.sizes)
     domain = np.repeat(np.arange(block.num_domains), block.sizes)
     child, parent = [], []

@@ -1,0 +1,148 @@
+"""Read a measured machine's description (``H100 DGX IB 8x400G NVLSTree``) by its parts into a cluster."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from sim.cluster import Cluster
+from sim.errors import InputError
+from sim.units import GB, Gbit
+from topologies.fat_tree import fat_tree
+from topologies.host import Host
+from topologies.presets import A100, B200, H100, H800
+from topologies.scale_up import single_host
+
+
+class UnsupportedError(InputError):
+    """A machine that reads well but that the row does not say enough about."""
+
+
+RACK = replace(B200, device="gb200", devices=4, nics=4, domain_devices=72, scale_up_switches=18)
+MI355X = replace(
+    H100, device="mi355x", scale_up="full_mesh", scale_up_kind="xgmi", scale_up_bandwidth=7 * 76.5 * GB,
+    scale_up_links=7, scale_up_switches=0, nic="roce-400",
+)  # fmt: skip
+MI300X = replace(MI355X, device="mi300x", scale_up_bandwidth=7 * 64 * GB)
+V100 = replace(
+    A100, device="v100-32", scale_up="cube_mesh", scale_up_kind="nvlink2", scale_up_bandwidth=6 * 25 * GB,
+    scale_up_links=6, scale_up_switches=0, nic="edr-100", nics=4, nic_bandwidth=100 * Gbit,
+)  # fmt: skip
+GAUDI3 = replace(
+    H100, device="gaudi3", scale_up="full_mesh", scale_up_kind="gaudi-roce", scale_up_bandwidth=21 * 200 * Gbit,
+    scale_up_links=7, scale_up_switches=0,
+)  # fmt: skip
+HOSTS: Mapping[str, Host] = {
+    "gb300": replace(RACK, device="gb300", nic="xdr-800", nic_bandwidth=800 * Gbit),
+    "gb200": replace(RACK, nic_bandwidth=400 * Gbit),
+    "b300": replace(B200, device="b300-sxm", nic="xdr-800", nic_bandwidth=800 * Gbit),
+    "b200": B200,
+    "sm100": B200,
+    "h200": replace(H100, device="h200-sxm"),
+    "h100": H100,
+    "p5": H100,
+    "sm90": H100,
+    "h800": H800,
+    "h20": replace(H100, device="h20"),
+    "a100-40": replace(A100, device="a100-40-sxm"),
+    "a100": A100,
+    "v100": V100,
+    "mi355x": MI355X,
+    "mi350x": replace(MI355X, device="mi350x"),
+    "mi325x": replace(MI300X, device="mi325x"),
+    "mi300x": MI300X,
+    "gaudi3": GAUDI3,
+}
+"""Servers by the first word found; the longer names first."""
+FABRICS: tuple[tuple[str, str], ...] = (
+    ("tcpxo", "tcpxo"), ("efa", "efa"), ("ainic", "roce"), ("roce", "roce"), ("ethernet", "roce"),
+    ("ib", "ib"), ("infiniband", "ib"), ("ndr", "ib"), ("hdr", "ib"), ("xdr", "ib"), ("cx", "ib"),
+)  # fmt: skip
+"""Fabric by word, the most particular first: AINIC is Ethernet, ``IB/RoCE`` counts as RoCE."""
+IB_BY_RATE = {100: "edr-100", 200: "hdr-200", 400: "ndr-400", 800: "xdr-800"}
+RATE = re.compile(r"(?:(\d+)\s*x\s*)?(\d+)\s*g(?:b|bit|bps)?\b")
+COUNT = re.compile(r"(\d+)\s*x\s*(?:cx\d|nic|hca)")
+HINTS: tuple[tuple[str, str], ...] = (
+    (r"nvlstree", "nvls_tree"), (r"nvls off|ring", "ring"), (r"sharp", "sharp"), (r"\btree", "tree"), (r"nvls", "nvls"),
+)  # fmt: skip
+"""Algorithm a description names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a description says: the server, the fabric, the algorithm named (``auto`` if none)."""
+
+    host: Host
+    algorithm: str
+    racks: int = 0
+
+
+def read_hardware(text: str) -> Machine:
+    """Return the machine a description names; `UnsupportedError` where it leaves out what decides the time."""
+    low = text.lower()
+    for word, reason in (
+        ("unstated", "the network is not stated"), ("unnamed", "the device is not named"),
+        ("pairwise", "devices joined in pairs over PCIe"), ("pcie", "a PCIe card"),
+        ("v100", "how its NVLinks are wired is not stated"), ("threshold", "a pass limit, not a measurement"),
+    ):  # fmt: skip
+        if word in low:
+            raise UnsupportedError(f"{text!r}: {reason}; a row that states it can be scored")
+    words = re.split(r"[^a-z0-9.-]+", low)
+    name = next((known for known in HOSTS if any(_is(known, word) for word in words)), None)
+    if name is None:
+        raise UnsupportedError(f"{text!r} names no server known; known: {', '.join(HOSTS)}")
+    host = HOSTS[name]
+    if cut := re.search(r"nvl(\d+)", low):
+        host = replace(host, domain_devices=int(cut[1]))
+    racks = re.search(r"(\d+)\s+racks?", low)
+    algorithm = next((a for pattern, a in HINTS if re.search(pattern, low)), "auto")
+    return Machine(_with_network(host, low), algorithm, int(racks[1]) if racks else 0)
+
+
+def _is(known: str, word: str) -> bool:
+    return word == known or word.startswith(known + "-")
+
+
+def _with_network(host: Host, low: str) -> Host:
+    """Replace the server's adapters by those stated."""
+    fabric = next((f for word, f in FABRICS if re.search(rf"(?<![a-z]){word}", low)), "")
+    rates = [(int(m[1] or 0), int(m[2])) for m in RATE.finditer(low)]
+    count, rate = rates[-1] if rates else (0, 0)
+    if found := COUNT.search(low):
+        count = int(found[1])
+    rate = rate or round(host.nic_bandwidth / Gbit)
+    nics = count or host.nics
+    kind = host.nic
+    if fabric == "ib":
+        kind = IB_BY_RATE.get(rate, host.nic)
+    elif fabric == "roce":
+        kind = f"roce-{rate}"
+    elif fabric:
+        kind = fabric
+    return replace(host, nic=kind, nics=nics, nic_bandwidth=rate * Gbit)
+
+
+@lru_cache(maxsize=256)
+def build(host: Host, racks: int, n_devices: int, n_nodes: int) -> tuple[Cluster, np.ndarray]:
+    """Return a cluster just large enough, and the devices of the group: ``n_devices`` on ``n_nodes`` servers.
+
+    Raises `InputError` where the counts do not divide.
+    """
+    if racks > 1:
+        host = replace(host, domain_devices=-(-n_devices // racks))
+    if host.domain_size != host.devices or (n_devices <= host.devices and n_nodes == 1):
+        devices = np.arange(n_devices)
+    elif n_devices % n_nodes or n_devices // n_nodes > host.devices:
+        raise InputError(
+            f"n_devices={n_devices} on n_nodes={n_nodes} does not fill servers of {host.devices} evenly"
+        )
+    else:
+        each = n_devices // n_nodes
+        devices = (np.arange(n_nodes)[:, None] * host.devices + np.arange(each)).ravel()
+    total = int(devices[-1]) + 1
+    if total <= host.domain_size:
+        return single_host(total, host), devices
+    total = -(-total // host.domain_size) * host.domain_size
+    return fat_tree(total, host), devices

@@ -1,0 +1,103 @@
+"""Score the collective model: every row of a table of measured collectives, predicted and measured.
+
+The columns are those of the reference table: ``source hardware n_devices n_nodes collective bytes time_us ...``. A row
+that cannot be read or expressed is reported with its reason; the others go on.
+"""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.collective_hardware import UnsupportedError, build, read_hardware
+from sim.collectives import KINDS, Communicator
+from sim.errors import InputError, unknown
+from sim.units import us
+
+Row = Mapping[str, str]
+SPELLINGS = {"sendrecv": "send_recv", "alltoall": "all_to_all", "allreduce": "all_reduce"}
+
+
+def score_collectives(path: str | Path) -> list[dict[str, Any]]:
+    """Return a dictionary a row: predicted and measured seconds, or why there is none.
+
+    ``status`` is ``ok``, ``unsupported`` (reads well, cannot be predicted) or ``invalid``; ``row`` counts from 0.
+    """
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    known: dict[tuple[str, int, int], Communicator] = {}
+    return [_score(number, row, known) for number, row in enumerate(rows)]
+
+
+def _score(
+    number: int, row: Row, known: dict[tuple[str, int, int], Communicator]
+) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "row": number,
+        "status": "ok",
+        "reason": "",
+        "predicted_time_s": None,
+        "measured_time_s": _measured(row),
+        "hardware": row.get("hardware", ""),
+        "collective": row.get("collective", ""),
+        "nbytes": _float(row.get("bytes")),
+    }
+    try:
+        result |= predict(row, known)
+    except UnsupportedError as error:
+        result |= {"status": "unsupported", "reason": str(error)}
+    except InputError as error:
+        result |= {"status": "invalid", "reason": str(error)}
+    return result
+
+
+def predict(row: Row, known: dict[tuple[str, int, int], Communicator]) -> dict[str, Any]:
+    """Return the predicted seconds of a row and the algorithm; `known` keeps communicators between rows."""
+    kind, algorithm, communicator = read_row(row, known)
+    nbytes = _float(row.get("bytes"))
+    if nbytes is None:
+        raise UnsupportedError("bytes is blank: a rate alone says no time")
+    plan = communicator.plan(kind, nbytes, algorithm)
+    return {"predicted_time_s": plan.alone, "algorithm": plan.algorithm, "protocol": plan.protocol}
+
+
+def read_row(
+    row: Row, known: dict[tuple[str, int, int], Communicator]
+) -> tuple[str, str, Communicator]:
+    """Return the kind, the algorithm to ask for and the communicator of a row."""
+    spelled = row.get("collective", "").strip()
+    kind = SPELLINGS.get(spelled, spelled)
+    if kind.startswith("ep_"):
+        raise UnsupportedError(
+            f"{kind}: an expert-parallel kernel, not a collective of the library"
+        )
+    if kind not in KINDS:
+        raise InputError(unknown("collective", spelled, [*KINDS, *SPELLINGS]))
+    hardware = row.get("hardware", "")
+    machine = read_hardware(hardware)
+    n, nodes = _count(row, "n_devices"), _count(row, "n_nodes")
+    key = (hardware, n, nodes)
+    if key not in known:
+        known[key] = Communicator(*build(machine.host, machine.racks, n, nodes))
+    algorithm = machine.algorithm if kind == "all_reduce" else "auto"
+    return kind, algorithm, known[key]
+
+
+def _count(row: Row, key: str) -> int:
+    value = _float(row.get(key))
+    if value is None or value < 1 or value != int(value):
+        raise InputError(f"{key}={row.get(key)!r} must be a whole number above zero")
+    return int(value)
+
+
+def _float(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if value == value else None
+
+
+def _measured(row: Row) -> float | None:
+    time = _float(row.get("time_us"))
+    return time * us if time else None
