@@ -15,9 +15,13 @@ from workloads.schedules.kind import Request, ScheduleKind, Times
 from workloads.schedules.naive import naive
 from workloads.schedules.one_f_one_b import one_f_one_b
 from workloads.schedules.placement import Placement
+from workloads.schedules.v_half import v_half
+from workloads.schedules.v_min import v_min
+from workloads.schedules.zb_auto import zb_1p, zb_2p
 from workloads.schedules.zb_h1 import zb_h1
 from workloads.schedules.zb_h2 import zb_h2
 from workloads.schedules.zb_v import zb_v
+from workloads.schedules.zb_v_greedy import zb_v_greedy
 
 __all__ = [
     "SCHEDULES",
@@ -49,6 +53,20 @@ _KINDS = (
     ScheduleKind(name="zb-h1", orders=zb_h1, split_backward=True),
     ScheduleKind(name="zb-h2", orders=zb_h2, split_backward=True),
     ScheduleKind(
+        name="zb-1p",
+        orders=zb_1p,
+        split_backward=True,
+        options=("memory_limit", "weight_memory"),
+        searched=True,
+    ),
+    ScheduleKind(
+        name="zb-2p",
+        orders=zb_2p,
+        split_backward=True,
+        options=("memory_limit", "weight_memory"),
+        searched=True,
+    ),
+    ScheduleKind(
         name="interleaved-zb",
         orders=interleaved_zb,
         split_backward=True,
@@ -60,6 +78,31 @@ _KINDS = (
     ),
     ScheduleKind(
         name="zb-v", orders=zb_v, placement_kind="v", split_backward=True, default_chunks=2
+    ),
+    ScheduleKind(
+        name="zb-v-greedy",
+        orders=zb_v_greedy,
+        placement_kind="v",
+        split_backward=True,
+        default_chunks=2,
+        options=("memory_limit", "weight_memory"),
+        searched=True,
+    ),
+    ScheduleKind(
+        name="v-half",
+        orders=v_half,
+        placement_kind="v",
+        split_backward=True,
+        default_chunks=2,
+        searched=True,
+    ),
+    ScheduleKind(
+        name="v-min",
+        orders=v_min,
+        placement_kind="v",
+        split_backward=True,
+        default_chunks=2,
+        searched=True,
     ),
     ScheduleKind(
         name="dualpipe",

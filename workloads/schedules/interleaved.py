@@ -32,8 +32,8 @@ def check_groups(request: Request) -> None:
             below = next(k for k in range(m, 0, -1) if k % _rounds(p, k) == 0)
             above = next(k for k in range(m, 2 * m + p) if k % _rounds(p, k) == 0)
             raise ScheduleError(
-                f"microbatches={m} on stages={p} do not go in {_rounds(p, m)} equal rounds of at least {p}; "
-                f"choose microbatches={below} or {above}, or group_size={_some(sizes)}"
+                f"microbatches={m} on stages={p} do not go in {_rounds(p, m)} equal rounds of at "
+                f"least {p}; choose microbatches={below} or {above}, or group_size={_some(sizes)}"
             )
         return
     if not min(p, m) <= given <= m or 0 < m % given < p:
@@ -41,7 +41,8 @@ def check_groups(request: Request) -> None:
         sizes.sort(key=lambda n: abs(n - given))
         raise ScheduleError(
             f"group_size={given} does not fit microbatches={m} on stages={p}: it must be "
-            f"from {min(p, m)} to {m} and leave a remainder of 0 or at least {p}; choose group_size={_some(sizes)}"
+            f"from {min(p, m)} to {m} and leave a remainder of 0 or at least {p}; "
+            f"choose group_size={_some(sizes)}"
         )
 
 

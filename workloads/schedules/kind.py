@@ -46,6 +46,8 @@ class Request:
     times: Times = Times()
     memory_limit: float = 0.0
     """Activations a rank may hold, in microbatches of its whole share; 0: the schedule's own."""
+    weight_memory: float = 0.0
+    """Part of an activation kept from B to W, in the memory limit; 0: the schedule's own."""
     group_size: int = 0
     """Interleaved: microbatches that pass a chunk before the next; 0: the schedule's own."""
     overlap: bool = False
@@ -99,16 +101,22 @@ class ScheduleKind:
         chunks: int | None = None,
         times: Times | None = None,
         memory_limit: float = 0.0,
+        weight_memory: float = 0.0,
         group_size: int = 0,
         overlap: bool = False,
     ) -> Request:
-        """Return the checked request; raise `ScheduleError` naming rule and nearest legal values."""
+        """Return the checked request; raise `ScheduleError` with the rule and nearest values."""
         if num_stages < 1 or num_microbatches < 1:
             raise ScheduleError(
                 f"schedule {self.name} with stages={num_stages}, microbatches={num_microbatches}: "
                 "both must be at least 1"
             )
-        given = {"memory_limit": memory_limit, "group_size": group_size, "overlap": overlap}
+        given = {
+            "memory_limit": memory_limit,
+            "weight_memory": weight_memory,
+            "group_size": group_size,
+            "overlap": overlap,
+        }
         for option, value in given.items():
             if value and option not in self.options:
                 raise ScheduleError(
@@ -122,6 +130,7 @@ class ScheduleKind:
             chunks=self.placement(num_stages, chunks).chunks,
             times=Times() if times is None else times,
             memory_limit=memory_limit,
+            weight_memory=weight_memory,
             group_size=group_size,
             overlap=overlap,
         )
@@ -136,6 +145,7 @@ class ScheduleKind:
         chunks: int | None = None,
         times: Times | None = None,
         memory_limit: float = 0.0,
+        weight_memory: float = 0.0,
         group_size: int = 0,
         overlap: bool = False,
     ) -> Orders:
@@ -147,6 +157,7 @@ class ScheduleKind:
                 chunks=chunks,
                 times=times,
                 memory_limit=memory_limit,
+                weight_memory=weight_memory,
                 group_size=group_size,
                 overlap=overlap,
             )
