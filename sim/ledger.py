@@ -61,6 +61,7 @@ class _Walk:
 
     def __init__(self, timeline: Timeline, rank_class: int) -> None:
         self.timeline = timeline
+        self.rank_class = rank_class
         self.streams = timeline.streams
         self.own = timeline.streams_of[rank_class]
         self.causes: dict[str, float] = defaultdict(float)
@@ -107,10 +108,17 @@ class _Walk:
         """Time between an op being posted and its transfer starting: somebody else is late."""
         if until <= since:
             return
-        if isinstance(op, Recv | Send):
+        if isinstance(op, Recv | Send) or self._spans_pipeline(op):
             self._bubble(since, until)
         else:
             self.causes[f"wait.{_axis(op)}"] += until - since
+
+    def _spans_pipeline(self, op: Op) -> bool:
+        """Whether a collective's group reaches other places of the pipeline."""
+        if not isinstance(op, Collective):
+            return False
+        group = self.timeline.folding.group_of[op.axis, self.rank_class]
+        return len({self.timeline.place(member) for member in group.members}) > 1
 
     def _bubble(self, since: float, until: float) -> None:
         """Split an interval at the first backward and after the last forward."""

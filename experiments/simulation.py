@@ -1,0 +1,166 @@
+"""Simulation: one run, from its configuration to a timeline and the numbers read off it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+from experiments.runfile import RunConfig
+from sim.cluster import Cluster
+from sim.device import Device
+from sim.engine import simulate
+from sim.ledger import ledgers, mean_ledger, stage_ledgers
+from sim.memory import Peak, memory_peak
+from sim.metrics import (
+    bubble_fraction,
+    bubble_overhead,
+    exposed_communication,
+    flops_per_device,
+    hfu,
+    mfu,
+    overlap_fraction,
+    tokens_per_s,
+    utilization,
+)
+from sim.timeline import Timeline
+from sim.units import TERA, GiB, MiB
+from topologies import cluster
+from workloads.lower import lower
+from workloads.software import software
+
+CONTEXT_BYTES = 0.75 * GiB
+"""Device memory of a process before the framework allocates any: CUDA context, kernels' code, library handles.
+
+Read by nvidia-smi for an idle PyTorch process on A100 and H100; not fitted."""
+COMMUNICATOR_BYTES = 64 * MiB
+"""Device memory of one communicator: NCCL's default channels x 4 MiB buffers of each direction, a few in use."""
+FRAGMENTATION = 0.05
+"""Share of live bytes that an allocator holds on top (rounding, cached blocks); up to twice this is called borderline."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A replayed run: ``timeline``, and everything derived from it."""
+
+    config: RunConfig
+    timeline: Timeline
+    wall_s: float
+
+    @cached_property
+    def parts(self) -> list[dict[str, float]]:
+        """Ledger of each rank class."""
+        return ledgers(self.timeline)
+
+    @cached_property
+    def mean(self) -> dict[str, float]:
+        """Mean ledger."""
+        return mean_ledger(self.timeline, self.parts)
+
+    @cached_property
+    def peaks(self) -> list[Peak]:
+        """Memory peak of the fullest rank class at each place of the pipeline."""
+        found: dict[int, Peak] = {}
+        for rank_class in range(self.timeline.num_classes):
+            place = self.timeline.place(rank_class)
+            peak = memory_peak(self.timeline, rank_class)
+            if place not in found or peak.nbytes > found[place].nbytes:
+                found[place] = peak
+        return [found[place] for place in sorted(found)]
+
+    @property
+    def device(self) -> Device:
+        """The device with the least memory."""
+        kinds = self.timeline.cluster.device_kinds
+        return min(kinds, key=lambda device: device.memory_bytes)
+
+    @cached_property
+    def overhead_bytes(self) -> float:
+        """Device memory outside the framework's allocator: context and communicators."""
+        return CONTEXT_BYTES + COMMUNICATOR_BYTES * len(self.timeline.program.groups)
+
+    def driver_bytes(self, peak: Peak) -> float:
+        """Bytes the driver reports for a peak: live, the allocator's own, context and communicators."""
+        return peak.nbytes * (1.0 + FRAGMENTATION) + self.overhead_bytes
+
+    def memory(self) -> list[dict[str, Any]]:
+        """Peak and breakdown of each pipeline place, and whether it fits."""
+        capacity = self.device.memory_bytes
+        return [
+            {
+                "stage": place,
+                "peak_bytes": peak.nbytes,
+                "reserved_bytes": peak.nbytes * (1.0 + FRAGMENTATION),
+                "driver_bytes": self.driver_bytes(peak),
+                "peak_time_s": peak.time,
+                "breakdown": peak.breakdown,
+                "verdict": verdict(self.driver_bytes(peak), peak.nbytes, capacity),
+            }
+            for place, peak in enumerate(self.peaks)
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the answer of ``simulate --json``: base units, fractions 0..1."""
+        timeline, mean = self.timeline, self.mean
+        tokens = tokens_per_s(timeline)
+        ranks = timeline.program.num_ranks
+        fullest = max(self.peaks, key=lambda peak: peak.nbytes)
+        return {
+            "run": self.config.name,
+            "step_time_s": timeline.step_time,
+            "tokens_per_s": tokens,
+            "tokens_per_s_per_device": tokens / ranks,
+            "tflops_per_device": flops_per_device(timeline) / TERA,
+            "mfu": mfu(timeline),
+            "mfu_causal": mfu(timeline, "causal"),
+            "hfu": hfu(timeline),
+            "bubble_fraction": bubble_fraction(mean, timeline.step_time),
+            "bubble_overhead": bubble_overhead(mean, timeline.step_time),
+            "exposed_comm_s": exposed_communication(mean),
+            "overlap_fraction": overlap_fraction(timeline, self.parts),
+            "utilization": utilization(timeline),
+            "ledger": {"mean": mean, "stages": stage_ledgers(timeline, self.parts)},
+            "peak_memory_bytes": fullest.nbytes,
+            "memory": self.memory(),
+            "fits": self.driver_bytes(fullest) <= self.device.memory_bytes,
+            "largest_memory": sorted(fullest.breakdown, key=lambda c: -fullest.breakdown[c])[:3],
+            "capacity_bytes": self.device.memory_bytes,
+            "num_devices": ranks,
+            "num_rank_classes": timeline.num_classes,
+            "num_events": timeline.num_events,
+            "num_spans": timeline.num_spans,
+            "wall_s": self.wall_s,
+            "assumptions": list(
+                dict.fromkeys(
+                    (*self.config.assumptions, *timeline.program.assumptions, *timeline.cluster.assumptions)
+                )
+            ),
+        }
+
+
+def verdict(driver_bytes: float, live_bytes: float, capacity: float) -> str:
+    """Say whether it fits; borderline where the allocator's overhead decides.
+
+    >>> verdict(70.0, 60.0, 80.0), verdict(79.9, 75.0, 80.0), verdict(90.0, 85.0, 80.0)
+    ('fits', 'borderline', 'does not fit')
+    """
+    if driver_bytes + FRAGMENTATION * live_bytes <= capacity:
+        return "fits"
+    return "borderline" if driver_bytes - FRAGMENTATION * live_bytes <= capacity else "does not fit"
+
+
+def build_cluster(config: RunConfig) -> Cluster:
+    """Return the run's machine."""
+    spec = config.cluster
+    parameters: Mapping[str, Any] = dict(spec.parameters)
+    return cluster(spec.preset, spec.num_devices, **parameters)
+
+
+def simulate_run(config: RunConfig, *, unfolded: bool = False) -> Result:
+    """Replay one training step of a run."""
+    start = perf_counter()
+    program = lower(config.model, config.plan)
+    timeline = simulate(
+        program, build_cluster(config), unfolded=unfolded, launch=software(config.plan.software).launch
+    )
+    return Result(config, timeline, perf_counter() - start)
