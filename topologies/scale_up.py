@@ -8,6 +8,7 @@ from sim.cluster import Cluster
 from sim.errors import TopologyError, unknown
 from sim.routing import Router, Routes, no_routes, on, shortest_paths
 from topologies.draft import Draft, power, start
+from topologies.grid import Grid
 from topologies.host import Host, hosts_of
 from topologies.tree import Tier, climb, grow
 
@@ -54,6 +55,21 @@ def cube_mesh(draft: Draft, domain: np.ndarray, host: Host) -> Router:
             f"a cube mesh joins 8 devices, not {host.domain_size}; choose devices=8"
         )
     return direct(draft, domain, CUBE_MESH, host)
+
+
+def host_torus(draft: Draft, domain: np.ndarray, host: Host) -> Router:
+    """Join the devices of a server as a 4 x 4 torus of chips, one or two devices (cores) a chip."""
+    if host.domain_size not in (16, 32):
+        raise TopologyError(
+            f"a 4x4 torus joins 16 chips of 1 or 2 cores, not {host.domain_size} devices"
+        )
+    sides = (4, 4, host.domain_size // 16)
+    grid = Grid(sides, (True, True, False), np.zeros((3, 3), np.int64))
+    pattern = np.zeros((host.domain_size, host.domain_size), np.int64)
+    for ahead in grid.neighbour:
+        there = np.flatnonzero(ahead >= 0)
+        pattern[there, ahead[there]] = pattern[ahead[there], there] = 1
+    return direct(draft, domain, pattern, host)
 
 
 def direct(draft: Draft, domain: np.ndarray, pattern: np.ndarray, host: Host) -> Router:
@@ -124,6 +140,7 @@ SCALE_UPS: dict[str, Callable[[Draft, np.ndarray, Host], Router]] = {
     "nvswitch": switched,
     "full_mesh": full_mesh,
     "cube_mesh": cube_mesh,
+    "torus": host_torus,
 }
 
 
@@ -146,6 +163,8 @@ def domain_bisection(host: Host, num_devices: int) -> float:
     cable = host.scale_up_bandwidth / host.scale_up_links
     if host.scale_up == "cube_mesh":
         return float(CUBE_MESH[:half, half:num_devices].sum()) * cable
+    if host.scale_up == "torus":
+        return 8 * cable * (num_devices / 16)
     return half * (num_devices - half) * cable
 
 

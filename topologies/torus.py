@@ -135,7 +135,8 @@ def _grid(sides: tuple[int, ...], wrap: tuple[bool, ...], twisted: bool) -> Grid
     """Return the grid, its wraparounds twisted where asked for.
 
     In a twisted a x a x 2a torus a short axis closes half way along the long one; in a x 2a x 2a along both (Camara
-    et al., Twisted Torus Topologies for Enhanced Interconnection Networks; TPU v4 paper). Raises `TopologyError` elsewhere.
+    et al., Twisted Torus Topologies for Enhanced Interconnection Networks; TPU v4 paper). Raises `TopologyError`
+    elsewhere.
     """
     shift = np.zeros((len(sides), len(sides)), np.int64)
     if twisted:
