@@ -26,6 +26,7 @@ RANGES: dict[str, Range] = {
     "gemm.boost": Range(1.0, 1.6, 1.2),
     "gemm.settle": Range(100 * us, 1000 * us, 300 * us),
     "gemm.grouped": Range(0.8, 2.5, 1.0),
+    "gemm.group_start": Range(0.001 * us, 20 * us, 1 * us),
     "attention.sustained": Range(0.1, 1.0, 0.6),
     "attention.softmax": Range(0.1, 200.0, 25.0),
     "attention.fill": Range(1.0, 1000.0, 60.0),
@@ -64,6 +65,10 @@ CAUSAL = ("sustained", "softmax", "fill")
 STARTS = tuple(
     {"gemm.sustained": share, "gemm.cache": rate * TB} for share in (0.65, 0.8) for rate in (15, 40)
 )
+STEEP = tuple(
+    {**start, "gemm.edge": 60.0, "gemm.fill": 250.0, "gemm.bandwidth": 0.9} for start in STARTS
+)
+"""Starts of devices on which small tiles are slow."""
 DENSE = ("gemm",)
 GROUPED = ("grouped",)
 NARROW = ("fp8",)
@@ -77,8 +82,8 @@ def products(
 
 
 def grouped(dtypes: tuple[str, ...]) -> Part:
-    """Return the part of grouped products: one slow-down."""
-    return Part(GROUPED, dtypes, free=("grouped",))
+    """Return the part of grouped products: a slow-down, and a start a group."""
+    return Part(GROUPED, dtypes, free=("grouped", "group_start"))
 
 
 def attention(name: str, passes: tuple[str, ...], free: tuple[str, ...] = ATTENTION) -> Part:
@@ -157,13 +162,14 @@ JOBS: tuple[Job, ...] = (
             "gemm.fp4": products(("fp4", "nvfp4"), free=("sustained", "start")),
             "gemm.fp8": products(NARROW, free=("sustained", "start")),
         },
+        shared=("gemm.boost",),
     ),
     Job(
         device="mi355x",
         measured=("mi355x", "mi350x"),
         parts={"gemm.bf16": products(SIXTEEN), "gemm.fp8": products(NARROW)},
         shared=SHARED,
-        starts=STARTS,
+        starts=STEEP,
     ),
     Job(
         device="mi300x",

@@ -20,7 +20,7 @@ from experiments.calibration.files import write_calibration
 from experiments.calibration.jobs import JOBS, RANGES, Job, Part, Range
 from experiments.score_kernels import PLAIN, Row, kernels_of, measured_time, memory_kind, number
 from sim.device import Device
-from sim.errors import InputError
+from sim.errors import InputError, unknown
 from sim.kernels import kernel_time
 from sim.kernels.shapes import Kernel
 from sim.units import GFLOP, us
@@ -54,7 +54,7 @@ class Point:
 def usable(row: Row, kernels: tuple[Kernel, ...], seconds: float) -> bool:
     """Return whether a row can teach: not suspect, not L2-resident, not below its clock."""
     note = row.get("note") or ""
-    if "suspect" in note or "exceeds" in note or "maximum quoted" in note:
+    if any(word in note for word in ("suspect", "exceeds", "maximum quoted", "incl. dispatch")):
         return False
     if "1 us resolution" in note and seconds < CLOCK:
         return False
@@ -230,9 +230,16 @@ def cross_validate(
             )
 
 
-def run(rows: Sequence[Row], *, write: bool, cross: bool, out: Callable[[str], None]) -> None:
+def run(
+    jobs: Sequence[Job],
+    rows: Sequence[Row],
+    *,
+    write: bool,
+    cross: bool,
+    out: Callable[[str], None],
+) -> None:
     """Fit every job, print its errors, and write its device file."""
-    for job in JOBS:
+    for job in jobs:
         data = {name: points(rows, job, part) for name, part in job.parts.items()}
         constants = fit(job, data)
         constants |= memory_shares(rows, job)
@@ -254,12 +261,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the calibration from the command line."""
     parser = argparse.ArgumentParser(prog="python -m experiments.calibration.kernels")
     parser.add_argument("csv", type=Path, help="table of measured kernels")
+    parser.add_argument("--only", help="fit this device file alone")
     parser.add_argument("--dry-run", action="store_true", help="fit and print, write nothing")
     parser.add_argument("--no-cross", action="store_true", help="skip leaving sources out")
     options = parser.parse_args(arguments)
     with options.csv.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
+    jobs = [job for job in JOBS if options.only in (None, job.device)]
+    if not jobs:
+        parser.error(unknown("device file", options.only, [job.device for job in JOBS]))
     run(
+        jobs,
         rows,
         write=not options.dry_run,
         cross=not options.no_cross,

@@ -6,7 +6,7 @@ from typing import Any
 from sim.device import Device
 from sim.errors import InputError
 from sim.kernels.attention import attention_time
-from sim.kernels.gemm import gemm_time, grouped_gemm_time
+from sim.kernels.gemm import gemm_time, grouped_gemm_time, steady
 from sim.kernels.memory import memory_time
 from sim.kernels.shapes import Attention, Gemm, GroupedGemm, Kernel, Memory
 
@@ -31,4 +31,4 @@ def kernel_time(kernel: Kernel, device: Device) -> float:
     return model(kernel, device)
 
 
-__all__ = ["MODELS", "kernel_time"]
+__all__ = ["MODELS", "kernel_time", "steady"]

@@ -78,25 +78,30 @@ def attention_time(kernel: Attention, device: Device) -> float:
 
 
 def unfused(kernel: Attention) -> tuple[Kernel, ...]:
-    """Return the ops of attention that writes its scores out: batched products, mask and softmax.
+    """Return the ops of attention that writes its scores out: products, mask, softmax, dropout.
 
-    The whole score matrix is computed, masked or not. Masking reads and writes it once more;
-    softmax reads it to find the maximum and the sum, and again to write.
+    The whole score matrix is computed, masked or not. Mask, softmax and dropout each read and write it
+    (the backward of softmax reads two); a dropout of zero is still a copy.
     """
     batch, v = kernel.batch * kernel.heads, kernel.v_head_dim or kernel.head_dim
     q, kv, dtype = kernel.seq_q, kernel.seq_kv, kernel.dtype
     scores = float(batch) * q * kv * DTYPE_BYTES[dtype]
-    masks = 2.0 if kernel.causal else 0.0
+    masks = (Memory("mask", 2.0 * scores, dtype=dtype),) if kernel.causal else ()
+    dropout = Memory("dropout", 2.0 * scores, dtype=dtype)
     if kernel.direction == "fwd":
         return (
             Gemm(q, kv, kernel.head_dim, batch, dtype),
-            Memory("softmax", (2.0 + masks) * scores, dtype=dtype),
+            *masks,
+            Memory("softmax", 2.0 * scores, dtype=dtype),
+            dropout,
             Gemm(q, v, kv, batch, dtype),
         )
     return (
         Gemm(q, kv, v, batch, dtype),
         Gemm(kv, v, q, batch, dtype),
-        Memory("softmax", (3.0 + masks) * scores, dtype=dtype),
+        dropout,
+        Memory("softmax", 3.0 * scores, dtype=dtype),
+        *masks,
         Gemm(q, kernel.head_dim, kv, batch, dtype),
         Gemm(kv, kernel.head_dim, q, batch, dtype),
     )

@@ -10,6 +10,7 @@ and the product ``start`` + the longer of that and of the traffic to device memo
 of the shorter. Waves: Nvidia, "Matrix multiplication background" (deep-learning performance guide).
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
@@ -36,7 +37,7 @@ class GemmConstants(NamedTuple):
     operands to the units and of device memory. ``exposed``: share of the shorter of compute and
     traffic that does not overlap. ``boost``: how much faster kernels much shorter than ``settle``
     seconds run in a benchmark, before the power limit acts. ``grouped``: slow-down of grouped
-    products. ``tiles``: output tiles to choose from.
+    products, and ``group_start`` s that each group adds. ``tiles``: output tiles to choose from.
     """
 
     rate: float
@@ -49,6 +50,7 @@ class GemmConstants(NamedTuple):
     boost: float
     settle: float
     grouped: float
+    group_start: float
     tiles: tuple[tuple[int, int, float], ...]
 
 
@@ -64,24 +66,36 @@ def tile_set(smallest: float, largest: float) -> tuple[tuple[int, int, float], .
     return tuple((a, b, (a + b) / (a * b) - least) for a, b in shapes)
 
 
+def _carried(device: Device, dtype: str, name: str, bytes_too: bool) -> float:
+    """Return a constant counted in elements, carried over from the dtype it was measured on.
+
+    What carries over is what it costs: ``fill`` the same seconds, ``edge`` the same bytes per second.
+    """
+    for origin in CLASSES[dtype]:
+        value = device.calibration.get(f"gemm.{origin}.{name}")
+        if value is not None:
+            faster = peak(device, dtype) / peak(device, origin)
+            wider = DTYPE_BYTES[dtype] / DTYPE_BYTES[origin] if bytes_too else 1.0
+            return value * faster * wider
+    return constant(device, ("gemm",), name)
+
+
 @lru_cache(maxsize=4096)
 def gemm_constants(device: Device, dtype: str) -> GemmConstants:
     """Return the constants of matrix products of ``dtype`` on ``device``."""
-    rate = peak(device, dtype)
-    own = tuple(f"gemm.{name}" for name in CLASSES[dtype])
-    all_ = (own[0], "gemm")
-
+    own = (*(f"gemm.{name}" for name in CLASSES[dtype]), "gemm")
     return GemmConstants(
-        rate=rate * constant(device, own, "sustained"),
+        rate=peak(device, dtype) * constant(device, own, "sustained"),
         start=constant(device, own, "start"),
-        fill=constant(device, own, "fill"),
-        edge=constant(device, own, "edge"),
-        cache=constant(device, all_, "cache"),
-        bandwidth=device.memory_bandwidth * constant(device, all_, "bandwidth"),
-        exposed=constant(device, all_, "exposed"),
-        boost=constant(device, all_, "boost", 1.0),
-        settle=constant(device, all_, "settle", 1.0),
-        grouped=constant(device, all_, "grouped", 1.0),
+        fill=_carried(device, dtype, "fill", False),
+        edge=_carried(device, dtype, "edge", True),
+        cache=constant(device, own, "cache"),
+        bandwidth=device.memory_bandwidth * constant(device, own, "bandwidth"),
+        exposed=constant(device, own, "exposed"),
+        boost=constant(device, own, "boost", 1.0),
+        settle=constant(device, own, "settle", 1.0),
+        grouped=constant(device, own, "grouped", 1.0),
+        group_start=constant(device, own, "group_start", 0.0),
         tiles=tile_set(
             constant(device, ("tile",), "smallest"), constant(device, ("tile",), "largest")
         ),
@@ -151,4 +165,14 @@ def grouped_gemm_time(kernel: GroupedGemm, device: Device) -> float:
     else:
         compute = _tiling(m, n, k, groups, size, units, c)
         traffic = kernel.nbytes
-    return _total(c.grouped * compute, traffic, c)
+    return _total(c.grouped * compute, traffic, c) + groups * c.group_start
+
+
+@lru_cache(maxsize=256)
+def steady(device: Device) -> Device:
+    """Return ``device`` as a long run finds it: at the clock its power limit leaves, no boost.
+
+    The tables of measured kernels are short benchmarks; a training step lasts seconds.
+    """
+    constants = {k: v for k, v in device.calibration.items() if not k.endswith(".boost")}
+    return replace(device, calibration=constants)
