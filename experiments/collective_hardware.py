@@ -9,10 +9,22 @@ import numpy as np
 
 from sim.cluster import Cluster
 from sim.errors import InputError
-from sim.units import GB, Gbit
+from sim.units import Gbit
 from topologies.fat_tree import fat_tree
+from topologies.gpu_clusters import (
+    A100,
+    B200,
+    B300,
+    GB200,
+    GB300,
+    H20,
+    H100,
+    H200,
+    H800,
+    MI300X,
+    MI355X,
+)  # fmt: skip
 from topologies.host import Host
-from topologies.presets import A100, B200, H100, H800
 from topologies.scale_up import single_host
 
 
@@ -20,35 +32,24 @@ class UnsupportedError(InputError):
     """A machine that reads well but that the row does not say enough about."""
 
 
-RACK = replace(B200, device="gb200", devices=4, nics=4, domain_devices=72, scale_up_switches=18)
-MI355X = replace(
-    H100, device="mi355x", scale_up="full_mesh", scale_up_kind="xgmi", scale_up_bandwidth=7 * 76.5 * GB,
-    scale_up_links=7, scale_up_switches=0, nic="roce-400",
-)  # fmt: skip
-MI300X = replace(MI355X, device="mi300x", scale_up_bandwidth=7 * 64 * GB)
-V100 = replace(
-    A100, device="v100-32", scale_up="cube_mesh", scale_up_kind="nvlink2", scale_up_bandwidth=6 * 25 * GB,
-    scale_up_links=6, scale_up_switches=0, nic="edr-100", nics=4, nic_bandwidth=100 * Gbit,
-)  # fmt: skip
 GAUDI3 = replace(
     H100, device="gaudi3", scale_up="full_mesh", scale_up_kind="gaudi-roce", scale_up_bandwidth=21 * 200 * Gbit,
     scale_up_links=7, scale_up_switches=0,
 )  # fmt: skip
 HOSTS: Mapping[str, Host] = {
-    "gb300": replace(RACK, device="gb300", nic="xdr-800", nic_bandwidth=800 * Gbit),
-    "gb200": replace(RACK, nic_bandwidth=400 * Gbit),
-    "b300": replace(B200, device="b300-sxm", nic="xdr-800", nic_bandwidth=800 * Gbit),
+    "gb300": GB300,
+    "gb200": GB200,
+    "b300": B300,
     "b200": B200,
     "sm100": B200,
-    "h200": replace(H100, device="h200-sxm"),
+    "h200": H200,
     "h100": H100,
     "p5": H100,
     "sm90": H100,
     "h800": H800,
-    "h20": replace(H100, device="h20"),
+    "h20": H20,
     "a100-40": replace(A100, device="a100-40-sxm"),
     "a100": A100,
-    "v100": V100,
     "mi355x": MI355X,
     "mi350x": replace(MI355X, device="mi350x"),
     "mi325x": replace(MI300X, device="mi325x"),

@@ -21,7 +21,6 @@ from sim.collectives import ALGORITHMS, Communicator, library_of
 from sim.collectives.communicator import join
 from sim.collectives.cost import Footprint, footprint
 from sim.collectives.layout import blocks
-from sim.collectives.regime import regimes
 from sim.errors import InputError
 from sim.units import MiB, us
 from topologies.link_kinds import link_kinds
@@ -119,8 +118,7 @@ def predict(sample: Sample, table: Table) -> np.ndarray:
     for _, graphs in sample.ways:
         total = np.zeros(len(sample.nbytes))
         for graph in graphs:
-            levels = [(table[kind.name], hops, wire) for kind, hops, wire in graph.levels]
-            options = regimes(graph.stage.rule, sample.collective, levels, graph.ceiling)
+            options = graph.regimes(sample.collective, table)
             total += np.min([[r.seconds(s) for s in sample.nbytes] for r in options], axis=0)
         best = np.minimum(best, total)
     return best
@@ -184,11 +182,11 @@ def changed(table: Table, kind: str, constants: Mapping[str, float]) -> dict[str
 
 def _plain(prefix: str, *, steps: bool = True) -> dict[str, Bounds]:
     bounds = {
-        f"{prefix}_base": (15 * us, 1 * us, 800 * us),
-        f"{prefix}_ramp": (0.8, 0.5, 1.0),
-        f"{prefix}_efficiency": (1.0, 0.1, 1.8),
+        f"{prefix}base": (15 * us, 4 * us, 800 * us),
+        f"{prefix}ramp": (0.8, 0.5, 1.0),
+        f"{prefix}efficiency": (0.95, 0.1, 1.0),
     }
-    return bounds | ({f"{prefix}_step": (0.5 * us, 0.01 * us, 100 * us)} if steps else {})
+    return bounds | ({f"{prefix}step": (0.5 * us, 0.01 * us, 100 * us)} if steps else {})
 
 
 def _only(*collectives: str, algorithm: str = "", without: str = "") -> Callable[[Sample], bool]:
@@ -201,25 +199,25 @@ def _only(*collectives: str, algorithm: str = "", without: str = "") -> Callable
 
 
 RING: dict[str, Bounds] = {
-    "base": (8 * us, 1 * us, 300 * us),
+    "base": (8 * us, 5 * us, 300 * us),
     "ll_step": (1 * us, 0.1 * us, 60 * us),
     "ll128_step": (2 * us, 0.1 * us, 80 * us),
     "simple_step": (4 * us, 0.2 * us, 100 * us),
     "ll_rate": (0.3, 0.02, 0.6),
     "ramp": (0.8, 0.5, 1.0),
-    "efficiency": (1.0, 0.3, 1.4),
+    "efficiency": (0.95, 0.3, 1.0),
 }
 SEND: dict[str, Bounds] = {
     "p2p_base": (12 * us, 1 * us, 300 * us),
     "p2p_ramp": (0.9, 0.5, 1.0),
-    "p2p_efficiency": (1.0, 0.1, 1.4),
+    "p2p_efficiency": (0.95, 0.1, 1.0),
     "p2p_slow": (0.3, 0.02, 1.0),
     "p2p_plateau": (100 * us, 1 * us, 2000 * us),
 }
 FAMILIES: tuple[Family, ...] = (
     Family(RING, _only("all_gather", "reduce_scatter", algorithm="ring", without="direct")),
-    Family(_plain("direct"), _only("all_gather", "reduce_scatter", algorithm="direct")),
-    Family(_plain("direct_all_reduce"), _only("all_reduce", algorithm="direct")),
+    Family(_plain(""), _only("all_gather", "reduce_scatter", algorithm="direct")),
+    Family(_plain("direct_all_reduce_"), _only("all_reduce", algorithm="direct")),
     Family(
         {
             "ring_all_reduce_base": RING["base"],
@@ -228,14 +226,14 @@ FAMILIES: tuple[Family, ...] = (
         },
         _only("all_reduce", algorithm="ring", without="nvls"),
     ),
-    Family(_plain("nvls", steps=False), _only("all_reduce", algorithm="nvls")),
+    Family(_plain("nvls_", steps=False), _only("all_reduce", algorithm="nvls")),
     Family(
-        {name: bounds for p in ("tree", "nvls_tree") for name, bounds in _plain(p).items()},
+        {name: bounds for p in ("tree", "nvls_tree") for name, bounds in _plain(f"{p}_").items()},
         _only("all_reduce", algorithm="tree"),
     ),
-    Family(_plain("nvls_tree"), lambda s: s.ways[0][0] == "nvls_tree"),
-    Family(_plain("sharp", steps=False), _only("all_reduce", algorithm="sharp")),
-    Family(_plain("pairwise"), _only("all_to_all")),
+    Family(_plain("nvls_tree_"), lambda s: s.ways[0][0] == "nvls_tree"),
+    Family(_plain("sharp_", steps=False), _only("all_reduce", algorithm="sharp")),
+    Family(_plain("pairwise_"), _only("all_to_all")),
     Family(SEND, _only("sendrecv", "send_recv")),
 )
 """What is fitted together, in this order; a family without samples on a kind is skipped."""

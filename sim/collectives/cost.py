@@ -1,12 +1,13 @@
 """Cost of a stage on the graph: loads of links, the rate they allow, hop latencies, and its regimes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from sim.cluster import Cluster, LinkKind
 from sim.collectives.phase import Phase
-from sim.collectives.regime import Regime, regimes
+from sim.collectives.regime import Regime, constant, regimes
 from sim.collectives.stage import Stage
 from sim.errors import CollectiveError
 
@@ -50,8 +51,18 @@ class PricedStage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """The most loaded link of one kind: bytes/s it allows the collective, and the mean bytes of a flow on it."""
+
+    kind: LinkKind
+    rate: float
+    link: int
+    flow_bytes: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
-    """What the graph says of a stage, before any constant: loads, the rate they allow, hops and wire latencies.
+    """What the graph says of a stage, before any constant: loads, the rates they allow, hops and wire latencies.
 
     ``levels``: (link kind, hops, seconds a hop on the wire), the outermost last.
     """
@@ -59,10 +70,15 @@ class Footprint:
     stage: Stage
     links: np.ndarray
     loads: np.ndarray
-    bottleneck: int
-    ceiling: float
-    flow_bytes: float
+    bounds: tuple[Bound, ...]
     levels: tuple[tuple[LinkKind, float, float], ...]
+
+    def regimes(self, collective: str, kinds: Mapping[str, LinkKind] | None = None) -> list[Regime]:
+        """Price under every protocol; ``kinds`` replaces link kinds by name (calibration)."""
+        new = kinds or {}
+        levels = [(new.get(kind.name, kind), hops, wire) for kind, hops, wire in self.levels]
+        ceilings = [(new.get(bound.kind.name, bound.kind), bound.rate) for bound in self.bounds]
+        return regimes(self.stage.rule, collective, levels, ceilings)
 
 
 def footprint(cluster: Cluster, stage: Stage) -> Footprint:
@@ -71,11 +87,17 @@ def footprint(cluster: Cluster, stage: Stage) -> Footprint:
     _check_reached(stage, pair)
     carried = share * stage.load[pair]
     loads = np.bincount(link, carried, minlength=cluster.num_links)
+    squares = np.bincount(link, carried**2, minlength=cluster.num_links)
     used = np.flatnonzero(loads)
     spare = cluster.link_capacity[used] / loads[used]
-    worst = int(np.argmin(spare))
-    on_worst = link == used[worst]
-    mean = float(np.sum(carried[on_worst] ** 2) / np.sum(carried[on_worst]))
+    bounds = []
+    for i in np.unique(cluster.links.kind[used]):
+        rows = np.flatnonzero(cluster.links.kind[used] == i)
+        worst = rows[np.argmin(spare[rows])]
+        at = int(used[worst])
+        bounds.append(
+            Bound(cluster.link_kinds[i], float(spare[worst]), at, float(squares[at] / loads[at]))
+        )
     wire = np.bincount(pair, share * cluster.links.latency[link], minlength=len(stage.src))
     levels = []
     for level, hops in enumerate(stage.steps):
@@ -83,31 +105,48 @@ def footprint(cluster: Cluster, stage: Stage) -> Footprint:
         if rows.any():
             kind = _slowest_kind(cluster, link[rows[pair]])
             levels.append((kind, hops, float(wire[rows].max())))
-    return Footprint(
-        stage, used, loads[used], int(used[worst]), float(spare[worst]), mean, tuple(levels)
-    )
+    return Footprint(stage, used, loads[used], tuple(bounds), tuple(levels))
 
 
 def price(cluster: Cluster, collective: str, stage: Stage) -> PricedStage:
     """Price a stage under every protocol."""
     graph = footprint(cluster, stage)
+    options = graph.regimes(collective)
+
+    def reached(bound: Bound) -> float:
+        return bound.rate * constant(
+            bound.kind, "efficiency", stage.rule, collective, "Simple", 1.0
+        )
+
+    tightest = min(graph.bounds, key=reached)
     return PricedStage(
-        stage.name,
-        tuple(regimes(stage.rule, collective, graph.levels, graph.ceiling)),
-        graph.links,
-        graph.loads,
-        graph.bottleneck,
-        1.0 / graph.flow_bytes,
-        sm_share(cluster, stage, graph.levels[-1][0]),
-        0.0,
+        name=stage.name,
+        regimes=tuple(options),
+        links=graph.links,
+        loads=graph.loads,
+        bottleneck=tightest.link,
+        weight=1.0 / tightest.flow_bytes,
+        sm_share=sm_share(cluster, stage, graph),
+        memory_share=memory_share(cluster, graph, max(option.rate for option in options)),
     )
 
 
-def sm_share(cluster: Cluster, stage: Stage, kind: LinkKind) -> float:
-    """Share of the device's compute units the kernel occupies: one a channel, by the constants of the link kind."""
-    taken = kind.constants.get(f"{stage.rule}_units", kind.constants.get("units", 0.0))
+def sm_share(cluster: Cluster, stage: Stage, graph: Footprint) -> float:
+    """Share of the device's compute units the kernels hold: ``units`` of the link kinds it drives, the most of any.
+
+    None where the links have no such constant: TPU and UB links are driven by copy engines.
+    """
+    taken = max(constant(kind, "units", stage.rule, "", "Simple") for kind, _, _ in graph.levels)
     units = min((d.compute_units for d in cluster.device_kinds), default=0)
     return min(1.0, taken / units) if units else 0.0
+
+
+def memory_share(cluster: Cluster, graph: Footprint, rate: float) -> float:
+    """Share of the device's memory bandwidth taken at full rate: every byte sent is read once and written once."""
+    src = cluster.links.src[graph.links]
+    sent = np.bincount(src[src < cluster.num_devices], graph.loads[src < cluster.num_devices])
+    bandwidth = min(device.memory_bandwidth for device in cluster.device_kinds)
+    return min(1.0, 2.0 * float(sent.max(initial=0.0)) * rate / bandwidth)
 
 
 def _slowest_kind(cluster: Cluster, link: np.ndarray) -> LinkKind:

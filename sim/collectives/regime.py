@@ -17,6 +17,10 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
 """Protocols a rule can run; one, ``Simple``, for every other rule."""
 
 
+INSIDE: Mapping[str, str] = {"nvls_tree": "nvls", "sharp": "nvls"}
+"""The rule whose constants a rule over several domains takes on the links inside one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Regime:
     """One protocol on one stage: seconds before bytes flow, bytes/s of the collective, ramp exponent.
@@ -51,7 +55,9 @@ def constant(
     """
     table = kind.constants
     p = protocol.lower()
-    scopes = (f"{rule}_{collective}_", f"{collective}_", f"{rule}_", "")
+    scopes = [f"{rule}_{collective}_", f"{collective}_", f"{rule}_", ""]
+    if rule in INSIDE:
+        scopes.insert(3, f"{INSIDE[rule]}_")
     for prefix in (s + q for s in scopes for q in (f"{p}_", "")):
         if (value := table.get(prefix + name)) is not None:
             return value
@@ -62,16 +68,19 @@ def regimes(
     rule: str,
     collective: str,
     levels: Sequence[tuple[LinkKind, float, float]],
-    ceiling: float,
+    ceilings: Sequence[tuple[LinkKind, float]],
 ) -> list[Regime]:
     """Price a stage under every protocol of its rule.
 
-    ``levels``: (link kind, hops, seconds a hop on the wire) of each level, outermost last; ``ceiling``: bytes/s the
-    graph allows. The base latency, ramp and efficiency are the outermost kind's.
+    ``levels``: (link kind, hops, seconds a hop on the wire) of each level, outermost last; ``ceilings``: bytes/s that
+    the links of each kind allow, of which the algorithm reaches its efficiency. Base latency and ramp are the
+    outermost kind's.
     """
     outer = levels[-1][0]
     result = []
     for protocol in PROTOCOLS.get(rule, ("Simple",)):
+        if protocol != "Simple" and f"{protocol.lower()}_step" not in outer.constants:
+            continue
 
         def look(name: str, default: float, kind: LinkKind = outer, p: str = protocol) -> float:
             return constant(kind, name, rule, collective, p, default)
@@ -79,17 +88,9 @@ def regimes(
         alpha = look("base", 0.0)
         for kind, hops, wire in levels:
             alpha += hops * (wire + look("step", 0.0, kind))
-        share = look("rate", 1.0)
-        if protocol != "Simple" and f"{protocol.lower()}_step" not in outer.constants:
-            continue
+        rate = min(bound * look("efficiency", 1.0, kind) for kind, bound in ceilings)
+        share, ramp = look("rate", 1.0), look("ramp", 1.0)
         result.append(
-            Regime(
-                protocol,
-                alpha,
-                ceiling * share * look("efficiency", 1.0),
-                look("ramp", 1.0),
-                look("slow", 1.0),
-                look("plateau", 0.0),
-            )
+            Regime(protocol, alpha, rate * share, ramp, look("slow", 1.0), look("plateau", 0.0))
         )
     return result
