@@ -31,9 +31,10 @@ SLACKS = (
     (2, 1, 0, 1),
 )
 """Slack of the passes F0, F1, B1, B0 at every rank, in mean action times."""
+GAPS = ("later first", "W first", "W")
 LOOK_AHEAD = 12
 """How many entries of the pattern ahead a gap may be filled from."""
-NUM_FINALISTS = 4
+NUM_FINALISTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,9 @@ class _Reading:
     slack: tuple[int, int, int, int]
     own_times: bool
     """The pattern is laid out with the times asked for; else with F = B = W and no hop time."""
-    weights_first: bool
-    """A gap takes a W before a later F or B, and none it does not hold; else the other way."""
+    gaps: str
+    """A gap takes ``W`` alone, ``W first`` before a later F or B, or ``later first``, which also
+    puts a W into a gap of half its length."""
 
 
 def search_pattern(
@@ -55,7 +57,7 @@ def search_pattern(
     """
     p, m = request.num_ranks, request.num_microbatches
     few = min(m, 2 * p + 1)
-    readings = [_Reading(*picks) for picks in product(SLACKS, (True, False), (False, True))]
+    readings = [_Reading(*picks) for picks in product(SLACKS, (True, False), GAPS)]
 
     def run(reading: _Reading, count: int) -> Found | None:
         draft = Draft(
@@ -117,7 +119,8 @@ class _Runner:
 
     def __init__(self, draft: Draft, reading: _Reading, rows: list[list[Step]]) -> None:
         self.draft, self.rows = draft, rows
-        self.weights_first = reading.weights_first
+        self.later = reading.gaps != "W"
+        self.weights_first = reading.gaps != "later first"
         self.at = [0] * len(rows)
         self.heap: list[tuple[float, int]] = []
         self.waiting: dict[tuple[str, int, int], int] = {}
@@ -171,7 +174,8 @@ class _Runner:
         draft = self.draft
         gap, w = ready - draft.time[rank], draft.cost["W"]
         fits = bool(draft.owed[rank]) and w <= gap + draft.eps
-        later = None if self.weights_first and fits else self._later(rank, ready)
+        skip = not self.later or (self.weights_first and fits)
+        later = None if skip else self._later(rank, ready)
         if later is not None:
             index, at = later
             self._put(rank, *self.rows[rank].pop(index), at)

@@ -57,8 +57,9 @@ class _Reading:
 
 
 def _readings() -> Iterator[_Reading]:
-    for steps, overshoot, worst_only, order in product(
-        (1, 2), (False, True), (True, False), ("F", "fit", "start")
+    warmups = ((1, False), (1, True), (2, False))
+    for (steps, overshoot), worst_only, order in product(
+        warmups, (True, False), ("F", "fit", "start")
     ):
         yield _Reading(steps, overshoot, worst_only, order)
 
@@ -170,11 +171,12 @@ def _backwards_first(draft: Draft, reading: _Reading) -> None:
             todo = False
         arrival = draft.ready(rank, "B", 0)
         ready = draft.ready(rank, "F", 0) if todo else None
-        roomy = draft.held[rank] + 1.0 <= draft.limit
-        known = arrival is not None and ready is not None
-        if roomy and known and max(draft.time[rank], ready) + length <= arrival + draft.eps:
-            _forward(draft, reading, rank)
-            todo = False
+        if arrival is not None and ready is not None:
+            begin = max(draft.time[rank], ready)
+            roomy = draft.held[rank] + 1.0 <= draft.limit
+            todo = not (roomy and begin + length <= arrival + draft.eps)
+            if not todo:
+                _forward(draft, reading, rank)
         _put(draft, reading, rank, "B")
         if todo:
             late.append(rank)
