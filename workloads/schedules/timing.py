@@ -1,13 +1,14 @@
 """Exact times of a schedule: every action as early as its rank's order and its inputs allow.
 
-Rules (n stages): F(s,i) after F(s-1,i); B or BW(s,i) after F(s,i) and after that of stage s+1; W(s,i)
-after B(s,i). A hop between ranks adds ``comm``, within a rank nothing. An overlapped pair starts when
-both inputs are there and ends once.
+Rules (n stages): F(s,i) after F(s-1,i); B or BW(s,i) after F(s,i) and after that of stage s+1;
+W(s,i) after B(s,i). A hop between ranks adds ``comm``, within a rank nothing. An overlapped pair
+starts when both inputs are there and ends once.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from sim.errors import ScheduleError
 from workloads.schedules.action import Entry, Orders, Token, format_entry
@@ -126,7 +127,9 @@ def time_orders(
         )
     costs = _costs(placement, times, stage_scales)
     play = _Play(orders, placement, costs, times.comm)
-    play.run()
+    waits = play.run()
+    if waits:
+        raise ScheduleError(f"deadlock: {describe(orders, waits)}")
     return ScheduleTimes(
         orders, placement, tuple(map(tuple, play.starts)), tuple(map(tuple, play.ends))
     )
@@ -151,6 +154,34 @@ Key = tuple[int, int, int, bool]
 """(rank, chunk, microbatch, backward): what a token gives to others when it ends."""
 
 
+class Wait(NamedTuple):
+    """A rank stopped at a slot, for an action (``F1.2``, ``B0.3``) of another rank."""
+
+    rank: int
+    slot: int
+    source: int
+    action: str
+
+
+def deadlock(orders: Orders, placement: Placement) -> list[Wait]:
+    """Return which ranks would wait forever, at which slot and for what; empty if all end."""
+    return _Play(orders, placement, _costs(placement, Times(), ()), 0.0).run()
+
+
+def describe(orders: Orders, waits: Sequence[Wait]) -> str:
+    """Return who waits for what, in words."""
+    parts = [
+        f"rank {w.rank} at {format_entry(orders[w.rank][w.slot])} waits for {w.action} of rank "
+        f"{w.source}"
+        for w in waits[:4]
+    ]
+    return "; ".join(parts) + ("; ..." if len(waits) > 4 else "")
+
+
+def _name(key: Key) -> str:
+    return f"{'B' if key[3] else 'F'}{key[1]}.{key[2]}"
+
+
 class _Play:
     """Ranks running their orders; a rank that waits is woken by the output it waits for."""
 
@@ -170,22 +201,15 @@ class _Play:
         self._before = [[placement.previous(r, c) for c in chunks] for r in ranks]
         self._after = [[placement.next(r, c) for c in chunks] for r in ranks]
 
-    def run(self) -> None:
-        """Run to the end; raise `ScheduleError` if ranks are left waiting."""
+    def run(self) -> list[Wait]:
+        """Run as far as possible; return who is left waiting, and for what."""
         ready = list(range(len(self.orders)))
         while ready:
             ready += self._advance(ready.pop())
-        stuck = [r for r, order in enumerate(self.orders) if len(self.ends[r]) < len(order)]
-        if stuck:
-            waits = "; ".join(
-                f"rank {r} at {format_entry(self.orders[r][len(self.ends[r])])}" for r in stuck[:4]
-            )
-            raise ScheduleError(f"deadlock, these wait for each other: {waits}")
-
-    def stuck(self) -> list[tuple[int, int]]:
-        """Return (rank, slot) of every rank that is not at its end."""
-        at = [(r, len(ends)) for r, ends in enumerate(self.ends)]
-        return [(r, slot) for r, slot in at if slot < len(self.orders[r])]
+        return [
+            Wait(rank, len(self.ends[rank]), key[0], _name(key))
+            for key, rank in sorted(self._waiting.items(), key=lambda item: item[1])
+        ]
 
     def _advance(self, rank: int) -> list[int]:
         """Run a rank until it waits or ends; return the ranks that it woke."""

@@ -1,9 +1,9 @@
 """Orders on a V from a repeated pattern: the building blocks of V-Half and V-Min (arXiv:2405.15362).
 
 One microbatch goes down (F0) and up (F1) the V and back (B1, B0), with a slack at every rank on
-each of the four passes; the next follows 2(F+B+W)/v later, when every rank has worked once. How long
-an activation lives, so how many are held, follows from the slacks. The pattern's order is then run
-as early as possible: W and later actions of the pattern fill a rank's gaps where memory allows.
+each of the four passes; the next follows 2(F+B+W)/v later, when every rank has worked once. How
+long an activation lives, so how many are held, follows from the slacks. The pattern's order is then
+run as early as possible: W and later actions of the pattern fill a rank's gaps where memory allows.
 """
 
 from dataclasses import dataclass
