@@ -18,8 +18,10 @@ def slots_grid(
     ``mark`` (rank, slot) is the offending cell, pointed at with ``<-- here``; only its surroundings
     are shown. ``missing`` is written into it if it is beyond the rank's end.
     """
-    rows = max((len(order) for order in orders), default=0) + 1
-    first, last = (0, min(rows - 1, length)) if mark is None else _window(mark[1], rows)
+    rows = max((len(order) for order in orders), default=0)
+    if mark is not None:
+        rows = max(rows, mark[1] + 1)
+    first, last = (0, min(rows, length)) if mark is None else _window(mark[1], rows)
     cells = [["slot", *(f"rank {rank}" for rank in range(len(orders)))]]
     for slot in range(first, last):
         row = [str(slot)]
@@ -61,8 +63,8 @@ def _label(entry: Entry, width: int) -> str:
     """Return the entry's name in ``width`` columns: kind and microbatch, or the kind alone."""
     names: Sequence[str] = (
         "&".join(f"{token.kind}{token.microbatch}" for token in entry),
-        f"{entry[0].kind}{entry[0].microbatch}",
-        entry[0].kind[0],
+        "&".join(f"{token.kind[0]}{token.microbatch}" for token in entry),
+        "&" if len(entry) > 1 else entry[0].kind[0],
     )
-    name = next(name for name in names if len(name) < width or name is names[-1])
+    name = next(name for name in names if len(name) <= width or name is names[-1])
     return name.ljust(width, "-")
