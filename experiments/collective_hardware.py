@@ -9,7 +9,8 @@ import numpy as np
 
 from sim.cluster import Cluster
 from sim.errors import InputError
-from sim.units import Gbit
+from sim.units import GB, Gbit
+from topologies import cluster
 from topologies.fat_tree import fat_tree
 from topologies.gpu_clusters import (
     A100,
@@ -63,6 +64,12 @@ FABRICS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """Fabric by word, the most particular first: AINIC is Ethernet, ``IB/RoCE`` counts as RoCE."""
 IB_BY_RATE = {100: "edr-100", 200: "hdr-200", 400: "ndr-400", 800: "xdr-800"}
+REFUSED: Mapping[str, str] = {
+    "unstated": "the network is not stated",
+    "v100": "how its NVLinks are wired is not stated",
+    "threshold": "a pass limit, not a measurement",
+}
+"""What makes a description useless, and why."""
 RATE = re.compile(r"(?:(\d+)\s*x\s*)?(\d+)\s*g(?:b|bit|bps)?\b")
 COUNT = re.compile(r"(\d+)\s*x\s*(?:cx\d|nic|hca)")
 HINTS: tuple[tuple[str, str], ...] = (
@@ -73,33 +80,55 @@ HINTS: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a description says: the server, the fabric, the algorithm named (``auto`` if none)."""
+    """What a description says: the server and its fabric, or a preset; the algorithm named (``auto`` if none).
 
-    host: Host
+    ``copies``: devices of a chip that run the collective at once over the links of the chip. ``exact``: whether it
+    says enough to calibrate on.
+    """
+
+    host: Host | None
+    preset: str
     algorithm: str
     racks: int = 0
+    copies: int = 1
+    exact: bool = True
 
 
 def read_hardware(text: str) -> Machine:
     """Return the machine a description names; `UnsupportedError` where it leaves out what decides the time."""
     low = text.lower()
-    for word, reason in (
-        ("unstated", "the network is not stated"), ("unnamed", "the device is not named"),
-        ("pairwise", "devices joined in pairs over PCIe"), ("pcie", "a PCIe card"),
-        ("v100", "how its NVLinks are wired is not stated"), ("threshold", "a pass limit, not a measurement"),
-    ):  # fmt: skip
+    for word, reason in REFUSED.items():
         if word in low:
             raise UnsupportedError(f"{text!r}: {reason}; a row that states it can be scored")
-    words = re.split(r"[^a-z0-9.-]+", low)
+    words = [word for word in re.split(r"[^a-z0-9.-]+", low) if word]
+    algorithm = next((a for pattern, a in HINTS if re.search(pattern, low)), "auto")
+    racks = re.search(r"(\d+)\s+racks?", low)
+    if preset := _tpu(low):
+        return Machine(None, preset, algorithm, copies=2 if preset == "tpu-7x" else 1)
     name = next((known for known in HOSTS if any(_is(known, word) for word in words)), None)
     if name is None:
-        raise UnsupportedError(f"{text!r} names no server known; known: {', '.join(HOSTS)}")
+        raise UnsupportedError(f"{text!r} names no server known; known: TPU, {', '.join(HOSTS)}")
     host = HOSTS[name]
     if cut := re.search(r"nvl(\d+)", low):
         host = replace(host, domain_devices=int(cut[1]))
-    racks = re.search(r"(\d+)\s+racks?", low)
-    algorithm = next((a for pattern, a in HINTS if re.search(pattern, low)), "auto")
-    return Machine(_with_network(host, low), algorithm, int(racks[1]) if racks else 0)
+    if "pairwise" in low:
+        host = replace(host, devices=2, nics=2, scale_up_bandwidth=300 * GB)
+    exact = not any(word in low for word in ("unnamed", "pairwise", "-class", "pcie"))
+    return Machine(
+        _with_network(host, low), "", algorithm, int(racks[1]) if racks else 0, exact=exact
+    )
+
+
+def _tpu(low: str) -> str:
+    """Return the preset of a TPU: ``TPU7x``, ``TPU v5e``, ``v6e-256``."""
+    found = re.search(r"tpu[\s-]*v?(\d[a-z]*)", low)
+    return (
+        f"tpu-{found[1]}"
+        if found and found[1].endswith("x")
+        else f"tpu-v{found[1]}"
+        if found
+        else ""
+    )
 
 
 def _is(known: str, word: str) -> bool:
@@ -126,13 +155,16 @@ def _with_network(host: Host, low: str) -> Host:
 
 
 @lru_cache(maxsize=256)
-def build(host: Host, racks: int, n_devices: int, n_nodes: int) -> tuple[Cluster, np.ndarray]:
+def build(machine: Machine, n_devices: int, n_nodes: int) -> tuple[Cluster, np.ndarray]:
     """Return a cluster just large enough, and the devices of the group: ``n_devices`` on ``n_nodes`` servers.
 
     Raises `InputError` where the counts do not divide.
     """
-    if racks > 1:
-        host = replace(host, domain_devices=-(-n_devices // racks))
+    host = machine.host
+    if host is None:
+        return cluster(machine.preset, n_devices), np.arange(n_devices)
+    if machine.racks > 1:
+        host = replace(host, domain_devices=-(-n_devices // machine.racks))
     if host.domain_size != host.devices or (n_devices <= host.devices and n_nodes == 1):
         devices = np.arange(n_devices)
     elif n_devices % n_nodes or n_devices // n_nodes > host.devices:

@@ -18,6 +18,10 @@ Row = Mapping[str, str]
 SPELLINGS = {"sendrecv": "send_recv", "alltoall": "all_to_all", "allreduce": "all_reduce"}
 
 
+EXPERT_KERNELS = frozenset({"ep_dispatch", "ep_combine"})
+"""Expert-parallel kernels (DeepEP and the like): an all-to-all by another kernel than the library's."""
+
+
 def score_collectives(path: str | Path) -> list[dict[str, Any]]:
     """Return a dictionary a row: predicted and measured seconds, or why there is none.
 
@@ -54,9 +58,7 @@ def _score(
 def predict(row: Row, known: dict[tuple[str, int, int], Communicator]) -> dict[str, Any]:
     """Return the predicted seconds of a row and the algorithm; `known` keeps communicators between rows."""
     kind, algorithm, communicator = read_row(row, known)
-    nbytes = _float(row.get("bytes"))
-    if nbytes is None:
-        raise UnsupportedError("bytes is blank: a rate alone says no time")
+    nbytes = size_of(row)
     plan = communicator.plan(kind, nbytes, algorithm)
     return {"predicted_time_s": plan.alone, "algorithm": plan.algorithm, "protocol": plan.protocol}
 
@@ -67,10 +69,8 @@ def read_row(
     """Return the kind, the algorithm to ask for and the communicator of a row."""
     spelled = row.get("collective", "").strip()
     kind = SPELLINGS.get(spelled, spelled)
-    if kind.startswith("ep_"):
-        raise UnsupportedError(
-            f"{kind}: an expert-parallel kernel, not a collective of the library"
-        )
+    expert = kind in EXPERT_KERNELS
+    kind = "all_to_all" if expert else kind
     if kind not in KINDS:
         raise InputError(unknown("collective", spelled, [*KINDS, *SPELLINGS]))
     hardware = row.get("hardware", "")
@@ -78,9 +78,17 @@ def read_row(
     n, nodes = _count(row, "n_devices"), _count(row, "n_nodes")
     key = (hardware, n, nodes)
     if key not in known:
-        known[key] = Communicator(*build(machine.host, machine.racks, n, nodes))
-    algorithm = machine.algorithm if kind == "all_reduce" else "auto"
+        known[key] = Communicator(*build(machine, n, nodes))
+    algorithm = "ep" if expert else machine.algorithm if kind == "all_reduce" else "auto"
     return kind, algorithm, known[key]
+
+
+def size_of(row: Row) -> float:
+    """Return the bytes a row's links carry: of every device of a chip that runs at once."""
+    nbytes = _float(row.get("bytes"))
+    if nbytes is None:
+        raise UnsupportedError("bytes is blank: a rate alone says no time")
+    return nbytes * read_hardware(row.get("hardware", "")).copies
 
 
 def _count(row: Row, key: str) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.collective_hardware import UnsupportedError
-from experiments.score_collectives import read_row
+from experiments.score_collectives import read_row, size_of
 from sim.cluster import LinkKind
 from sim.collectives import ALGORITHMS, Communicator, library_of
 from sim.collectives.communicator import join
@@ -71,8 +71,8 @@ def samples(path: str | Path) -> list[Sample]:
     run: dict[tuple[str, ...], tuple[str, str, Communicator]] = {}
     for row in rows:
         try:
-            nbytes, time = float(row["bytes"]), float(row["time_us"]) * us
             how = read_row(row, known)
+            nbytes, time = size_of(row), float(row["time_us"]) * us
         except (UnsupportedError, InputError, ValueError):
             continue
         label = (

@@ -13,7 +13,7 @@ from sim.collectives.hierarchical import HIERARCHICAL
 from sim.collectives.hierarchical_a2a import HIERARCHICAL_A2A
 from sim.collectives.nvls import NVLS
 from sim.collectives.nvls_tree import NVLS_TREE, SHARP
-from sim.collectives.pairwise import PAIRWISE
+from sim.collectives.pairwise import EXPERT, PAIRWISE
 from sim.collectives.phase import CollectivePlan, Phase
 from sim.collectives.point_to_point import point_to_point
 from sim.collectives.ring import RING
@@ -36,6 +36,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
     "star": STAR,
     "hierarchical_a2a": HIERARCHICAL_A2A,
     "bruck": BRUCK,
+    "ep": EXPERT,
 }
 """Every algorithm, by name."""
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from sim.cluster import Cluster
 from sim.collectives.cost import PricedStage, price
-from sim.collectives.layout import blocks
+from sim.collectives.layout import blocks, whole
+from sim.collectives.pairwise import uneven
 from sim.collectives.phase import CollectivePlan
 from sim.collectives.stage import Algorithm, Block, Stage
 from sim.errors import CollectiveError, unknown
@@ -68,6 +69,32 @@ class Communicator:
         if len(self._plans) < MOST_PLANS:
             self._plans[key] = plan
         return plan
+
+    def all_to_all(self, matrix: np.ndarray) -> CollectivePlan:
+        """Plan an all-to-all in which member i sends ``matrix[i, j]`` bytes to member j (skewed experts).
+
+        ``matrix`` (n, n), the same in every group, or (num_groups, n, n). `CollectiveError` for another shape, a
+        negative entry, or nothing to send.
+        """
+        sizes = np.asarray(matrix, dtype=float)
+        n = self.size
+        if sizes.shape not in {(n, n), (len(self.groups), n, n)}:
+            raise CollectiveError(
+                f"matrix has shape {sizes.shape}; give ({n}, {n}) bytes, or one such a group"
+            )
+        if not (sizes >= 0).all():
+            raise CollectiveError("matrix has a negative entry; give bytes, zero for none")
+        off = sizes * (1 - np.eye(n))
+        if not off.any():
+            return CollectivePlan(kind="all_to_all", algorithm="none", protocol="none", phases=())
+        block = whole(self.cluster, self.groups)
+        priced = price(self.cluster, "all_to_all", uneven(block, sizes))
+        phase, protocol = priced.phase(
+            float(np.broadcast_to(sizes, (len(self.groups), n, n)).sum(axis=2).mean())
+        )
+        return CollectivePlan(
+            kind="all_to_all", algorithm="pairwise", protocol=protocol, phases=(phase,)
+        )
 
     def _choose(self, kind: str, nbytes: float, algorithm: str) -> CollectivePlan:
         if self.size == 1:

@@ -22,6 +22,13 @@ def blocks(cluster: Cluster, groups: np.ndarray) -> tuple[Block, ...]:
     return tuple(result)
 
 
+def whole(cluster: Cluster, groups: np.ndarray) -> Block:
+    """Groups as one block in the order given, each counted as one domain if it sits in one, else member by member."""
+    domain = np.asarray(cluster.domain)[groups]
+    n = groups.shape[1]
+    return Block(groups, (n,) if (domain == domain[:, :1]).all() else (1,) * n)
+
+
 def _first_seen(domain: np.ndarray) -> np.ndarray:
     """Number the domains of each group by where they first appear in it."""
     order = np.argsort(domain, axis=1, kind="stable")
