@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sim.errors import ScheduleError
 from workloads.schedules import Orders, Placement, Times, find_schedule
@@ -12,6 +12,9 @@ from workloads.schedules.race import Entrant
 from workloads.schedules.race import race as run_race
 from workloads.schedules.read import read_schedule
 from workloads.schedules.timing import ScheduleTimes, time_orders
+
+if TYPE_CHECKING:  # matplotlib is loaded only to draw
+    from matplotlib.figure import Figure
 
 PHASES = ("warmup", "steady", "drain")
 
@@ -38,11 +41,11 @@ def parse_times(times: str | Sequence[float] | Times | None) -> Times:
 
 def schedule(
     name: str,
-    *,
     stages: int | None = None,
     microbatches: int | None = None,
     chunks: int | None = None,
     times: str | Sequence[float] | Times | None = None,
+    *,
     memory_limit: float = 0.0,
     weight_memory: float = 0.0,
     group_size: int = 0,
@@ -140,16 +143,16 @@ def play(result: dict[str, Any]) -> ScheduleTimes:
 
 
 def race(
-    *,
     stages: int,
     microbatches: int,
-    chunks: int | None = None,
     times: str | Sequence[float] | Times | None = None,
+    *,
+    chunks: int | None = None,
     memory_limit: float = 0.0,
-) -> dict[str, Any]:
-    """Return every schedule ranked by makespan, and those that cannot run with the reason.
+) -> list[dict[str, Any]]:
+    """Return a row a schedule, least makespan first; ``status`` ok, or illegal with its reason.
 
-    Memory is the most activations a rank holds until W, in microbatches of its share.
+    ``memory_limit`` bounds the activations that a rank holds until W, in microbatches of its share.
     """
     if stages < 1 or microbatches < 1:
         raise ScheduleError(
@@ -165,20 +168,15 @@ def race(
         times=timing,
         memory_limit=memory_limit,
     )
-    return {
-        "stages": stages,
-        "microbatches": microbatches,
-        "memory_limit": memory_limit,
-        "race": [_row(entrant, timing, microbatches) for entrant in entrants if entrant.times],
-        "not_run": [{"name": e.name, "reason": e.reason} for e in entrants if not e.times],
-    }
+    return [_row(entrant, timing, microbatches) for entrant in entrants]
 
 
 def _row(entrant: Entrant, times: Times, microbatches: int) -> dict[str, Any]:
-    assert entrant.times is not None
+    if entrant.times is None:
+        return {"schedule": entrant.name, "status": "illegal", "reason": entrant.reason}
     numbers = summary(entrant.times, times, microbatches)
     del numbers["orders"], numbers["times"]
-    return {"name": entrant.name} | numbers
+    return {"schedule": entrant.name, "status": "ok"} | numbers
 
 
 def text(result: dict[str, Any], *, width: int = 110) -> str:
@@ -207,18 +205,26 @@ def text(result: dict[str, Any], *, width: int = 110) -> str:
     return "\n".join(lines)
 
 
-def race_text(result: dict[str, Any]) -> str:
-    """Return a result of `race` for a person: a table, best first."""
+def race_text(rows: list[dict[str, Any]]) -> str:
+    """Return the rows of `race` for a person: a table, best first."""
+    ran = [row for row in rows if row["status"] == "ok"]
     lines = [
         f"{'':>3} {'schedule':<15}{'chunks':>7}{'makespan':>12}{'bubble':>9}{'span':>12}"
         f"{'bubble':>9}{'peak':>8}{'until W':>9}{'messages':>10}"
     ]
-    for place, row in enumerate(result["race"], start=1):
+    for place, row in enumerate(ran, start=1):
         lines.append(
-            f"{place:>3} {row['name']:<15}{row['chunks']:>7}{row['makespan']:>12.6g}"
+            f"{place:>3} {row['schedule']:<15}{row['chunks']:>7}{row['makespan']:>12.6g}"
             f"{row['bubble_fraction']:>9.2%}{row['span']:>12.6g}{row['span_bubble_fraction']:>9.2%}"
             f"{max(row['peak_activations']):>8.4g}{max(row['peak_activations_w']):>9.4g}"
             f"{row['messages']:>10}"
         )
-    lines += [f"  - {row['name']:<15} {row['reason']}" for row in result["not_run"]]
+    lines += [f"  - {row['schedule']:<15} {row['reason']}" for row in rows if row not in ran]
     return "\n".join(lines)
+
+
+def gantt_figure(*results: dict[str, Any], title: str = "") -> "Figure":
+    """Return results of `schedule` as one figure, under each other (matplotlib loads here)."""
+    from experiments.schedule_figure import gantt_figure as draw
+
+    return draw([(result["name"], play(result)) for result in results], title=title)

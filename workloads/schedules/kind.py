@@ -79,8 +79,12 @@ class ScheduleKind:
     """Its order depends on the times."""
 
     def placement(self, num_stages: int, chunks: int | None = None) -> Placement:
-        """Return where the chunks of ``num_stages`` ranks stand; raise for a wrong ``chunks``."""
-        count = self.default_chunks if chunks is None else chunks
+        """Return where the chunks of ``num_stages`` ranks stand; raise for a wrong ``chunks``.
+
+        A schedule of a fixed number of chunks takes 1 as not given.
+        """
+        unset = chunks is None or (chunks == 1 and not self.any_chunks)
+        count = self.default_chunks if chunks is None or unset else chunks
         if count < 1 or not (self.any_chunks or count == self.default_chunks):
             legal = "1 or more" if self.any_chunks else str(self.default_chunks)
             raise ScheduleError(
