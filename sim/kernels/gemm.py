@@ -73,19 +73,20 @@ def _carried(device: Device, dtype: str, name: str, bytes_too: bool) -> float:
     """
     for origin in CLASSES[dtype]:
         value = device.calibration.get(f"gemm.{origin}.{name}")
-        if value is not None:
+        if value is not None and origin in device.peak:
             faster = peak(device, dtype) / peak(device, origin)
             wider = DTYPE_BYTES[dtype] / DTYPE_BYTES[origin] if bytes_too else 1.0
             return value * faster * wider
-    return constant(device, ("gemm",), name)
+    return constant(device, (f"gemm.{dtype}", "gemm"), name)
 
 
 @lru_cache(maxsize=4096)
 def gemm_constants(device: Device, dtype: str) -> GemmConstants:
     """Return the constants of matrix products of ``dtype`` on ``device``."""
+    rate = peak(device, dtype)
     own = (*(f"gemm.{name}" for name in CLASSES[dtype]), "gemm")
     return GemmConstants(
-        rate=peak(device, dtype) * constant(device, own, "sustained"),
+        rate=rate * constant(device, own, "sustained"),
         start=constant(device, own, "start"),
         fill=_carried(device, dtype, "fill", False),
         edge=_carried(device, dtype, "edge", True),

@@ -128,7 +128,8 @@ def _matches(wanted: Parts, name: str) -> bool:
         return False
     if not wanted.memory:
         return True
-    return abs(_table(name)["sheet"]["memory_GB"] - wanted.memory) <= SLACK
+    nominal: float = _table(name)["sheet"]["memory_GB"]
+    return abs(nominal - wanted.memory) <= SLACK
 
 
 @cache
