@@ -508,7 +508,7 @@ def _deadlock(run: _Run, records: list[StreamRecord]) -> str:
         op = step.op
         match wanted:
             case _Semaphore():
-                reason = f"waits for {wanted.name!r}, which no op of its rank will signal"
+                reason = f"waits for {wanted.name!r}, which nothing that can still run will signal"
             case _Meeting():
                 peers = [int(run.folding.representative[c]) for c in step.classes]
                 reason = f"waits for the other members of its {op.axis!r} group (ranks of class {peers})"
@@ -517,5 +517,6 @@ def _deadlock(run: _Run, records: list[StreamRecord]) -> str:
                 peer = int(run.folding.representative[other])
                 end = "receive" if isinstance(op, Send) else "send"
                 reason = f"waits for rank {peer} to {end} on channel {op.channel!r}"
-        lines.append(f"  rank {rank}, stream {record.name!r}: {op.name!r} {reason}")
+        name = getattr(op, "name", type(op).__name__.lower())
+        lines.append(f"  rank {rank}, stream {record.name!r}: {name!r} {reason}")
     return "deadlock: nothing can run any more\n" + "\n".join(lines)

@@ -230,11 +230,10 @@ class _Rank:
         return (place[0] - self.rank) % self.plan.pp
 
     def _channel(self, offset: int, *, sending: bool) -> str:
-        """Name the channel: a receive is named as its sender names it."""
-        forward = offset == 1
+        """Name the channel: a receive is named as its sender names it (of two ranks each is the other's next)."""
         if self.plan.pp == 2:
-            forward = sending or True
-        return NEXT if forward == sending else PREVIOUS
+            return NEXT
+        return NEXT if (offset == 1) == sending else PREVIOUS
 
     def _body(
         self, token: Token, variant: Variant, before: int | None, after: int | None
