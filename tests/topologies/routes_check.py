@@ -1,0 +1,48 @@
+"""What every route must do: leave its source whole, arrive whole, lose nothing on the way."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sim.cluster import Cluster
+from topologies import CLUSTERS, cluster
+from topologies.devices import DEVICES, device
+
+STAND_IN = "tpu-7x"
+"""Whose numbers stand in for devices whose data sheet is not out."""
+
+
+def build(preset: str, num_devices: int, **parameters: object) -> Cluster:
+    """Return a preset, with a stand-in device where its own is not published."""
+    own = CLUSTERS[preset].device
+    if own and own not in DEVICES:
+        parameters["device"] = replace(device(STAND_IN), name=own)
+    return cluster(preset, num_devices, **parameters)
+
+
+def pairs(num_devices: int, most: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Return all ordered pairs, or ``most`` of them drawn with a fixed seed."""
+    src, dst = (m.ravel() for m in np.meshgrid(np.arange(num_devices), np.arange(num_devices)))
+    if len(src) > most:
+        chosen = np.random.default_rng(0).choice(len(src), most, replace=False)
+        src, dst = src[chosen], dst[chosen]
+    return src, dst
+
+
+def balanced(machine: Cluster, src: np.ndarray, dst: np.ndarray) -> None:
+    """Assert that of every pair 1 leaves src, 1 reaches dst and every other vertex passes on what it gets."""
+    routes = machine.routes(src, dst)
+    size = machine.num_vertices
+    net = np.zeros(len(src) * size)
+    np.add.at(net, routes.pair * size + machine.links.src[routes.link], routes.share)
+    np.add.at(net, routes.pair * size + machine.links.dst[routes.link], -routes.share)
+    want = np.zeros_like(net)
+    row = np.arange(len(src)) * size
+    np.add.at(want, row + src, 1.0)
+    np.add.at(want, row + dst, -1.0)
+    np.testing.assert_allclose(net, want, atol=1e-9)
+
+
+def names(machine: Cluster, src: int, dst: int) -> set[str]:
+    """Return the names of the links a pair crosses."""
+    return {machine.link_name(link) for link in machine.routes([src], [dst]).link.tolist()}
