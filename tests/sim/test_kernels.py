@@ -147,6 +147,16 @@ class TestAttention:
         assert kernel_time(Attention(**SHAPE, implementation="fa3"), a100) == two
         assert kernel_time(Attention(**SHAPE, implementation="fa1"), a100) > two
 
+    def test_narrow_numbers_speed_up_products_and_not_the_softmax(self) -> None:
+        d = toy(**{"attention.softmax": 128.0})
+        both = replace(d, peak={**d.peak, "fp8": 2 * d.peak["bf16"]})
+        wide, narrow = (kernel_time(Attention(**SHAPE, dtype=t), both) for t in ("bf16", "fp8"))
+        assert narrow == pytest.approx(wide * (0.5 + 1.0) / 2.0)
+
+    def test_no_scores_cost_a_start(self) -> None:
+        d = toy(**{"attention.start": 7.0})
+        assert kernel_time(Attention(1, 1, 1, 64, 0, 128), d) == 7.0
+
     def test_unfused_does_the_same_products_and_moves_the_scores(self) -> None:
         for direction, share in (("fwd", 1.0), ("bwd", 0.8)):
             kernel = Attention(**SHAPE, causal=False, direction=direction)
