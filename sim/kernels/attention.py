@@ -22,14 +22,19 @@ TILE = 128
 
 GENERATIONS: dict[str, tuple[str, ...]] = {
     "fa1": ("fa1", "fa2"),
-    "fa2": ("fa2",),
-    "fa3": ("fa3", "fa2"),
-    "fa4": ("fa4", "te", "fa3", "fa2"),
+    "fa2": ("fa2", "te", "cudnn"),
+    "fa3": ("fa3", "fa2", "te", "cudnn"),
+    "fa4": ("fa4", "te", "cudnn", "fa3", "fa2"),
     "cudnn": ("cudnn", "te", "fa3", "fa2"),
     "te": ("te", "cudnn", "fa3", "fa2"),
-    "triton": ("triton", "fa2"),
+    "triton": ("triton", "fa2", "te"),
+    "xla": ("xla", "cudnn", "te"),
 }
-"""Whose constants an implementation uses, in order, on a device where it was never measured."""
+"""Whose constants an implementation uses, in order, on a device where it was never measured.
+
+Frameworks fall back to the vendor's kernel where flash attention has none for a generation. Where
+nothing was measured, the constants without a name (``attention.fwd``) are an assumption.
+"""
 
 
 class AttentionConstants(NamedTuple):
