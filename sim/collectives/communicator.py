@@ -53,6 +53,13 @@ class Communicator:
         """Members of a group."""
         return int(self.groups.shape[1])
 
+    @property
+    def owner(self) -> np.ndarray:
+        """(num_devices,) the group of each device; -1 for devices outside."""
+        owner = np.full(self.cluster.num_devices, -1)
+        owner[self.groups] = np.arange(len(self.groups))[:, None]
+        return owner
+
     def plan(self, kind: str, nbytes: float, algorithm: str = "auto") -> CollectivePlan:
         """How ``kind`` of ``nbytes`` (as nccl-tests counts them) runs; ``auto`` takes the fastest the library has.
 
@@ -88,7 +95,7 @@ class Communicator:
         if not off.any():
             return CollectivePlan(kind="all_to_all", algorithm="none", protocol="none", phases=())
         block = whole(self.cluster, self.groups)
-        priced = price(self.cluster, "all_to_all", uneven(block, sizes))
+        priced = price(self.cluster, "all_to_all", uneven(block, sizes), self.owner)
         phase, protocol = priced.phase(
             float(np.broadcast_to(sizes, (len(self.groups), n, n)).sum(axis=2).mean())
         )
@@ -132,13 +139,15 @@ class Communicator:
         """Price every candidate; what cannot run drops out of ``auto`` and is an error by name."""
         if not self._blocks:
             self._blocks = blocks(self.cluster, self.groups)
-        ways, reasons = [], []
+        ways, reasons, owner = [], [], self.owner
         for candidate in self._algorithms(kind, algorithm):
             stages = join(candidate, kind, self._blocks)
             if isinstance(stages, str):
                 reasons.append(f"{candidate.name} {stages}")
                 continue
-            ways.append(_Way(candidate.name, tuple(price(self.cluster, kind, s) for s in stages)))
+            ways.append(
+                _Way(candidate.name, tuple(price(self.cluster, kind, s, owner) for s in stages))
+            )
         if not ways:
             raise CollectiveError(
                 f"{kind} over groups of {self.size}: {'; '.join(reasons) or 'no algorithm'}; "

@@ -37,9 +37,9 @@ class PricedStage:
                 best, time = regime, other
         phase = Phase(
             name=self.name,
-            latency=max(0.0, time - nbytes / best.rate),
+            latency=best.latency(nbytes),
             nbytes=nbytes,
-            ceiling=best.rate,
+            ceiling=best.ceiling,
             links=self.links,
             loads=self.loads,
             weight=self.weight,
@@ -52,10 +52,14 @@ class PricedStage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """The most loaded link of one kind: bytes/s it allows the collective, and the mean bytes of a flow on it."""
+    """The most loaded link of one kind: bytes/s it allows one group, and all groups at once.
+
+    ``flow_bytes``: mean bytes of a flow on it, for one byte of the collective.
+    """
 
     kind: LinkKind
-    rate: float
+    own: float
+    shared: float
     link: int
     flow_bytes: float
 
@@ -77,27 +81,29 @@ class Footprint:
         """Price under every protocol; ``kinds`` replaces link kinds by name (calibration)."""
         new = kinds or {}
         levels = [(new.get(kind.name, kind), hops, wire) for kind, hops, wire in self.levels]
-        ceilings = [(new.get(bound.kind.name, bound.kind), bound.rate) for bound in self.bounds]
-        return regimes(self.stage.rule, collective, levels, ceilings)
+        ceilings = [(new.get(bound.kind.name, bound.kind), bound.own) for bound in self.bounds]
+        shared = min(bound.shared for bound in self.bounds)
+        return regimes(self.stage.rule, collective, levels, ceilings, shared)
 
 
-def footprint(cluster: Cluster, stage: Stage) -> Footprint:
-    """Route the flows of a stage and sum the loads of links."""
+def footprint(cluster: Cluster, stage: Stage, owner: np.ndarray) -> Footprint:
+    """Route the flows of a stage and sum the loads of links; ``owner`` (num_devices,) the group of each sender."""
     pair, link, share = cluster.router(stage.src, stage.dst)
     _check_reached(stage, pair)
     carried = share * stage.load[pair]
     loads = np.bincount(link, carried, minlength=cluster.num_links)
+    own = _own_loads(owner[stage.src[pair]], link, carried, loads)
     squares = np.bincount(link, carried**2, minlength=cluster.num_links)
     used = np.flatnonzero(loads)
-    spare = cluster.link_capacity[used] / loads[used]
+    capacity = cluster.link_capacity
     bounds = []
     for i in np.unique(cluster.links.kind[used]):
-        rows = np.flatnonzero(cluster.links.kind[used] == i)
-        worst = rows[np.argmin(spare[rows])]
-        at = int(used[worst])
-        bounds.append(
-            Bound(cluster.link_kinds[i], float(spare[worst]), at, float(squares[at] / loads[at]))
-        )
+        rows = used[cluster.links.kind[used] == i]
+        worst = rows[np.argmin(capacity[rows] / loads[rows])]
+        alone = float((capacity[rows] / own[rows]).min())
+        together = float(capacity[worst] / loads[worst])
+        flow = float(squares[worst] / loads[worst])
+        bounds.append(Bound(cluster.link_kinds[i], alone, together, int(worst), flow))
     wire = np.bincount(pair, share * cluster.links.latency[link], minlength=len(stage.src))
     levels = []
     for level, hops in enumerate(stage.steps):
@@ -108,15 +114,27 @@ def footprint(cluster: Cluster, stage: Stage) -> Footprint:
     return Footprint(stage, used, loads[used], tuple(bounds), tuple(levels))
 
 
-def price(cluster: Cluster, collective: str, stage: Stage) -> PricedStage:
+def _own_loads(
+    group: np.ndarray, link: np.ndarray, carried: np.ndarray, loads: np.ndarray
+) -> np.ndarray:
+    """The largest load one group puts on each link."""
+    if len(group) and (group == group[0]).all():
+        return loads
+    size = len(loads)
+    key, where = np.unique(group * size + link, return_inverse=True)
+    own = np.zeros(size)
+    np.maximum.at(own, key % size, np.bincount(where, carried))
+    return own
+
+
+def price(cluster: Cluster, collective: str, stage: Stage, owner: np.ndarray) -> PricedStage:
     """Price a stage under every protocol."""
-    graph = footprint(cluster, stage)
+    graph = footprint(cluster, stage, owner)
     options = graph.regimes(collective)
 
     def reached(bound: Bound) -> float:
-        return bound.rate * constant(
-            bound.kind, "efficiency", stage.rule, collective, "Simple", 1.0
-        )
+        share = constant(bound.kind, "efficiency", stage.rule, collective, "Simple", 1.0)
+        return min(bound.own * share, bound.shared)
 
     tightest = min(graph.bounds, key=reached)
     return PricedStage(
@@ -127,7 +145,7 @@ def price(cluster: Cluster, collective: str, stage: Stage) -> PricedStage:
         bottleneck=tightest.link,
         weight=1.0 / tightest.flow_bytes,
         sm_share=sm_share(cluster, stage, graph),
-        memory_share=memory_share(cluster, graph, max(option.rate for option in options)),
+        memory_share=memory_share(cluster, graph, max(option.ceiling for option in options)),
     )
 
 

@@ -34,6 +34,7 @@ def stage(cluster: Cluster, src: np.ndarray, dst: np.ndarray) -> PricedStage:
             level=far.astype(int),
             steps=steps,
         ),
+        np.arange(cluster.num_devices),
     )
 
 

@@ -1,10 +1,12 @@
 """Regime: latency and rate of a stage under one protocol (LL, LL128, Simple), and the time they give.
 
-A transfer of S bytes takes ``(alpha**p + x**p) ** (1 / p)`` with ``x = S / rate``: p = 1 is alpha-beta; p below 1
-(`ramp`) is the slow ramp of a pipeline whose channels and chunks grow with the message. Protocols: NCCL's LL sends 4
-bytes of flag with 4 of data, LL128 8 with 120, Simple whole chunks with a fence (NVIDIA/nccl src/graph/tuning.cc).
+A transfer of S bytes takes ``hops + (base**p + x**p) ** (1 / p)`` with ``x = S / rate``: hops is the sum of its steps'
+latencies; p = 1 is alpha-beta, p below 1 (`ramp`) the slow ramp of a kernel whose channels and chunks grow with the
+message. Protocols: NCCL's LL sends 4 bytes of flag with 4 of data, LL128 8 with 120, Simple whole chunks with a fence
+(NVIDIA/nccl src/graph/tuning.cc).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,27 +25,40 @@ INSIDE: Mapping[str, str] = {"nvls_tree": "nvls", "sharp": "nvls"}
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """One protocol on one stage: seconds before bytes flow, bytes/s of the collective, ramp exponent.
+    """One protocol on one stage: seconds to start, seconds of its hops, bytes/s of the collective, ramp exponent.
 
+    ``rate`` is what one group reaches alone; ``shared`` what the links allow when all groups run at once.
     ``slow`` and ``plateau``: below ``rate * plateau`` bytes the transfer has few channels and runs at ``slow`` times
     the rate until it has taken ``plateau`` seconds (NCCL's send/recv).
     """
 
     protocol: str
-    alpha: float
+    base: float
+    hops: float
     rate: float
     ramp: float = 1.0
     slow: float = 1.0
     plateau: float = 0.0
+    shared: float = math.inf
+
+    @property
+    def ceiling(self) -> float:
+        """Bytes/s with all groups at once."""
+        return min(self.rate, self.shared)
 
     def seconds(self, nbytes: float) -> float:
-        """Time of ``nbytes`` on an idle machine."""
-        x = nbytes / self.rate
+        """Time of ``nbytes``, all groups at once, on an otherwise idle machine."""
+        return self.latency(nbytes) + nbytes / self.ceiling
+
+    def latency(self, nbytes: float) -> float:
+        """Time over that of the bytes at full rate; a group's own, whatever others do."""
+        full = x = nbytes / self.rate
         if self.plateau and x < self.plateau:
             x = min(x / self.slow, self.plateau)
-        if self.ramp == 1.0 or self.alpha <= 0.0:
-            return self.alpha + x
-        return float(self.alpha * (1.0 + (x / self.alpha) ** self.ramp) ** (1.0 / self.ramp))
+        if self.ramp == 1.0 or self.base <= 0.0:
+            return self.base + self.hops + x - full
+        ramped = self.base * (1.0 + (x / self.base) ** self.ramp) ** (1.0 / self.ramp)
+        return float(self.hops + ramped - full)
 
 
 def constant(
@@ -69,12 +84,13 @@ def regimes(
     collective: str,
     levels: Sequence[tuple[LinkKind, float, float]],
     ceilings: Sequence[tuple[LinkKind, float]],
+    shared: float = math.inf,
 ) -> list[Regime]:
     """Price a stage under every protocol of its rule.
 
     ``levels``: (link kind, hops, seconds a hop on the wire) of each level, outermost last; ``ceilings``: bytes/s that
-    the links of each kind allow, of which the algorithm reaches its efficiency. Base latency and ramp are the
-    outermost kind's.
+    the links of each kind allow one group, of which the algorithm reaches its efficiency; ``shared``: all groups.
+    Base latency and ramp are the outermost kind's.
     """
     outer = levels[-1][0]
     result = []
@@ -85,12 +101,11 @@ def regimes(
         def look(name: str, default: float, kind: LinkKind = outer, p: str = protocol) -> float:
             return constant(kind, name, rule, collective, p, default)
 
-        alpha = look("base", 0.0)
-        for kind, hops, wire in levels:
-            alpha += hops * (wire + look("step", 0.0, kind))
+        hops = sum(steps * (wire + look("step", 0.0, kind)) for kind, steps, wire in levels)
         rate = min(bound * look("efficiency", 1.0, kind) for kind, bound in ceilings)
         share, ramp = look("rate", 1.0), look("ramp", 1.0)
+        slow, plateau = look("slow", 1.0), look("plateau", 0.0)
         result.append(
-            Regime(protocol, alpha, rate * share, ramp, look("slow", 1.0), look("plateau", 0.0))
+            Regime(protocol, look("base", 0.0), hops, rate * share, ramp, slow, plateau, shared)
         )
     return result

@@ -35,35 +35,35 @@ def orders(sizes: tuple[int, ...]) -> np.ndarray:
     if len(sizes) == 1:
         return np.arange(sizes[0])[None, :]
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    k = len(sizes)
+    channel = np.arange(min(sizes))[:, None]
+    walks = {(g, *_ends(h, k, g)): _walk(g, *_ends(h, k, g)) for h, g in enumerate(sizes)}
     rows = [
-        np.concatenate(
-            [
-                f + _walk(g, channel, h, len(sizes))
-                for h, (f, g) in enumerate(zip(first, sizes, strict=True))
-            ]
-        )
-        for channel in range(min(sizes))
+        f + (walks[g, *_ends(h, k, g)] + channel) % g
+        for h, (f, g) in enumerate(zip(first, sizes, strict=True))
     ]
-    return np.array(rows)
+    return np.concatenate(rows, axis=1)
 
 
-def _walk(g: int, channel: int, h: int, k: int) -> np.ndarray:
-    """Local order of domain h: in at its rail, through all members, out at the next domain's rail.
+def _walk(g: int, enter: int, leave: int) -> np.ndarray:
+    """Local order of the first channel in a domain: in at one rail, through all members, out at the other.
 
     Between opposite rails it zigzags (0, 1, g-1, 2, ...): over all channels every pair of members is used alike, as a
     host with a link for each pair needs.
     """
     if g == 1:
         return np.zeros(1, int)
-    enter, leave = _rail(h, k, g), _rail((h + 1) % k, k, g)
     if (leave - enter) % g == g // 2 and g % 2 == 0:
         i = np.arange(g)
-        zigzag = np.where(i % 2, (i + 1) // 2, -(i // 2))
-        return (zigzag + enter + channel) % g
+        return (np.where(i % 2, (i + 1) // 2, -(i // 2)) + enter) % g
     if enter == leave:
         leave = (enter + 1) % g
-    middle = [i for i in range(g) if i not in (enter, leave)]
-    return (np.array([enter, *middle, leave]) + channel) % g
+    return np.array([enter, *(i for i in range(g) if i not in (enter, leave)), leave])
+
+
+def _ends(h: int, k: int, g: int) -> tuple[int, int]:
+    """Rails at which the ring enters and leaves domain h."""
+    return _rail(h, k, g), _rail((h + 1) % k, k, g)
 
 
 def _rail(h: int, k: int, g: int) -> int:

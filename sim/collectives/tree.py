@@ -36,14 +36,14 @@ def double_parents(k: int) -> tuple[np.ndarray, np.ndarray]:
 def member_parents(sizes: tuple[int, ...], channel: int, tree: int) -> np.ndarray:
     """(n,) parent of each member: heads of the domains form the tree, a chain hangs from each head."""
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    size = np.array(sizes)
     above = double_parents(len(sizes))[tree]
-    parent = np.full(sum(sizes), -1)
-    for h, (f, g) in enumerate(zip(first, sizes, strict=True)):
-        chain = f + (np.arange(g) + channel) % g
-        parent[chain[1:]] = chain[:-1]
-        if above[h] >= 0:
-            parent[chain[0]] = first[above[h]] + channel % sizes[above[h]]
-    return parent
+    domain = np.repeat(np.arange(len(sizes)), size)
+    place = (np.arange(len(domain)) - first[domain] - channel) % size[domain]
+    up = above[domain]
+    before = first[domain] + (place - 1 + channel) % size[domain]
+    parent = np.where(place > 0, before, np.where(up >= 0, first[up] + channel % size[up], -1))
+    return np.asarray(parent)
 
 
 def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
