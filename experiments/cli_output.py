@@ -37,7 +37,7 @@ def emit(
 
     terminal = sys.stdout.isatty()
     console = Console(file=sys.stdout, width=None if terminal else WIDTH, highlight=False)
-    for part in view():
+    for part in list(view()):  # all of it is made before any of it is printed
         console.print(part, markup=False)
 
 

@@ -1,6 +1,6 @@
 """A simulated step for people: the plan, the numbers, the ledger as a bar, memory by stage, assumptions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -84,7 +84,7 @@ def _ledger(mean: Mapping[str, float], step: float) -> RenderableType:
     longest = max((s for _, s in causes), default=1.0)
     lines: list[RenderableType] = [Text(f"where the {step:.4g} s go (mean over ranks)")]
     for cause, seconds in causes:
-        bar = "█" * max(1, round(COLUMNS * seconds / longest))
+        bar = "█" * round(COLUMNS * seconds / longest)
         line = Text(f"  {cause:<{width}}  {seconds:9.4f} s {seconds / step:6.1%}  ")
         lines.append(line.append(bar, style=_colour(cause)))
     return Padding(Group(*lines), (1, 0, 0, 0), expand=False)
@@ -98,34 +98,28 @@ def _colour(cause: str) -> str:
 def _memory(summary: Mapping[str, Any]) -> RenderableType:
     """Return peak memory by stage against the capacity, with the parts that make it up."""
     capacity, stages = summary["capacity_bytes"], summary["memory"]
-    parts = list(dict.fromkeys(name for stage in stages for name in breakdown(stage)))
-    columns = ("stage", "peak GiB", "of capacity", *parts)
-    fullest = sorted(range(len(stages)), key=lambda index: -peak(stages[index]))[:STAGES_SHOWN]
+    parts = list(dict.fromkeys(name for stage in stages for name in stage["breakdown"]))
+    fullest = sorted(range(len(stages)), key=lambda i: -float(stages[i]["driver_bytes"]))
     rows = []
-    for index in sorted(fullest):
-        nbytes, held = peak(stages[index]), breakdown(stages[index])
-        sizes = (held.get(name, 0.0) / GiB for name in parts)
-        rows.append((index, nbytes / GiB, f"{nbytes / capacity:.0%}", *sizes))
-    verdict = "fits" if summary["fits"] else "DOES NOT FIT: " + _largest(stages)
-    title = f"memory in GiB of {capacity / GiB:.1f} a device: {verdict}"
+    for index in sorted(fullest[:STAGES_SHOWN]):
+        stage = stages[index]
+        share = f"{stage['driver_bytes'] / capacity:.0%} {stage['verdict']}"
+        sizes = (stage[key] / GiB for key in ("peak_bytes", "driver_bytes"))
+        held = (stage["breakdown"].get(name, 0.0) / GiB for name in parts)
+        rows.append((index, *sizes, share, *held))
+    columns = ("stage", "live", "of the driver", "of capacity", *parts)
+    title = f"memory: peak in GiB a device, which has {capacity / GiB:.1f}: {_verdict(summary)}"
     return Padding(table(rows, columns, title), (1, 0, 0, 0), expand=False)
 
 
-def peak(stage: Mapping[str, Any]) -> float:
-    """Return the peak bytes of a stage's memory entry."""
-    return float(stage["peak"])
-
-
-def breakdown(stage: Mapping[str, Any]) -> Mapping[str, float]:
-    """Return the bytes by category at the peak."""
-    return stage["breakdown"]  # type: ignore[no-any-return]  # JSON
-
-
-def _largest(stages: Sequence[Mapping[str, Any]]) -> str:
-    """Name the largest contributors of the fullest stage."""
-    fullest = max(stages, key=peak)
-    largest = sorted(breakdown(fullest).items(), key=lambda item: -item[1])[:3]
-    return ", ".join(f"{name} {nbytes / GiB:.1f} GiB" for name, nbytes in largest)
+def _verdict(summary: Mapping[str, Any]) -> str:
+    """Say whether the step fits, and if not, what the fullest stage is full of."""
+    if summary["fits"]:
+        return "it fits"
+    stage = max(summary["memory"], key=lambda stage: float(stage["driver_bytes"]))
+    held = stage["breakdown"]
+    largest = sorted(held, key=lambda name: -float(held[name]))[:3]
+    return "IT DOES NOT FIT: " + ", ".join(f"{n} {held[n] / GiB:.1f} GiB" for n in largest)
 
 
 def _notes(summary: Mapping[str, Any]) -> RenderableType:

@@ -30,7 +30,15 @@ SUMMARY: dict[str, Any] = {
     "utilization": {"compute": 0.6, "memory": 0.2, "links": 0.1},
     "ledger": {"mean": {"compute": 1.5, "exposed tp": 0.3, "bubble warm-up": 0.2}, "stages": []},
     "peak_memory_bytes": 60.0 * 2**30,
-    "memory": [{"peak": 60.0 * 2**30, "breakdown": {"parameters": 20.0 * 2**30, "activations": 40.0 * 2**30}}],
+    "memory": [
+        {
+            "stage": 0,
+            "peak_bytes": 57.0 * 2**30,
+            "driver_bytes": 60.0 * 2**30,
+            "verdict": "fits",
+            "breakdown": {"parameters": 17.0 * 2**30, "activations": 40.0 * 2**30},
+        }
+    ],
     "fits": True,
     "capacity_bytes": 80.0 * 2**30,
     "num_devices": 16384,
@@ -156,8 +164,17 @@ def test_simulate_shows_the_plan_the_ledger_and_memory(capsys: Capture) -> None:
     assert main(["simulate", "llama3-405b"]) == 0
     shown = capsys.readouterr().out
     for text in ("16,384 devices of llama3-roce", "tp 8 pp 16 dp 128", "40.0% / 38.0%", "exposed tp", "75.0%",
-                 "fits", "60", "layers spread evenly", "16 rank classes"):  # fmt: skip
+                 "it fits", "75% fits", "layers spread evenly", "16 rank classes"):  # fmt: skip
         assert text in shown
+
+
+def test_simulate_names_what_fills_the_memory_when_it_does_not_fit(
+    fake_module: FakeModule, capsys: Capture
+) -> None:
+    result = SimpleNamespace(summary=lambda: {**SUMMARY, "fits": False}, timeline=None)
+    fake_module("experiments.simulation", simulate_run=lambda config: result, Result=object)
+    assert main(["simulate", "llama3-405b"]) == 0
+    assert "DOES NOT FIT: activations 40.0 GiB, parameters 17.0 GiB" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("fake_simulation")
