@@ -1,12 +1,16 @@
 """``topology``: a cluster's counts, bisection and power, and a drawing of it."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.cli_output import AsJson, emit, table, working
 from experiments.cli_simulate import check_writable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def topology(
@@ -32,4 +36,17 @@ def topology(
         answer: dict[str, Any] = topology_command.describe(machine)
         if plot:
             topology_command.draw(machine, plot)
-    emit(answer, as_json, lambda: [table(list(answer.items()), ("figure", "value"))])
+    emit(answer, as_json, lambda: _view(answer))
+
+
+def _view(answer: Mapping[str, Any]) -> list["RenderableType"]:
+    """Return a cluster's figures, its links by kind, and what was assumed."""
+    single = [(key, value) for key, value in answer.items() if not isinstance(value, list | dict)]
+    single += list(answer["vertices"].items()) + list(answer["facts"].items())
+    links = answer["links"]
+    parts = [table(single, ("figure", "value"))]
+    if links:
+        parts.append(table([list(link.values()) for link in links], list(links[0])))
+    if answer["assumptions"]:
+        parts.append(table([[text] for text in answer["assumptions"]], ["assumptions"]))
+    return parts

@@ -11,7 +11,6 @@ import pytest
 
 from experiments.cli import COMMANDS, main
 from experiments.cli_output import cell, plain, working
-from experiments.cli_schedule import parse_times
 from experiments.cli_scoreboard import summarise
 from experiments.cli_simulate import parse_window
 from sim.errors import DeadlockError, InputError
@@ -107,6 +106,21 @@ def test_a_misspelt_run_names_the_right_one(capsys: Capture) -> None:
         (["simulate", "nosuch.toml"], "No such file"),
         (["scoreboard", "--kernels", "nosuch.csv"], "nosuch.csv"),
         (["compare", "llama3-405b"], "two runs"),
+        (["schedule", "zigzag", "--stages", "4", "--microbatches", "8"], "zigzag"),
+        (["schedule", "1f1b", "--stages", "0", "--microbatches", "8"], "at least 1"),
+        (["schedule", "1f1b", "--microbatches", "8"], "needs stages"),
+        (
+            ["schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--times", "1,x"],
+            "F,B,W,COMM",
+        ),
+        (["schedule", "nosuch.csv"], "nosuch.csv"),
+        (["collective", "all_reduc", "--cluster", "h100-host", "--bytes", "8"], "all_reduce"),
+        (["collective", "all_reduce", "--cluster", "h100-hos", "--bytes", "8"], "h100-host"),
+        (["collective", "all_reduce", "--cluster", "h100-host"], "--sweep"),
+        (["collective", "all_reduce", "--cluster", "h100-host", "--bytes", "1G"], "ambiguous"),
+        (["collective", "all_reduce", "--cluster", "h100-host", "--bytes", "0"], "more than 0"),
+        (["topology", "h100-hst"], "h100-host"),
+        (["topology", "h100-fat-tree", "--set", "oversub=2"], "oversubscription"),
     ],
 )
 def test_a_wrong_use_exits_2_and_says_what_is_right(
@@ -229,11 +243,47 @@ def test_scoreboard_summarises_rows() -> None:
     assert summary["time_s"]["bias"] == pytest.approx(0.05)
 
 
-def test_times_are_four_numbers() -> None:
-    assert parse_times("1,2,0.5,0") == (1.0, 2.0, 0.5, 0.0)
-    for text in ("1,1,1", "1,1,1,x", "1,1,1,-1", "1,1,1,inf", "1,1,1,nan"):
-        with pytest.raises(InputError, match="four numbers F,B,W,COMM"):
-            parse_times(text)
+def test_schedule_plays_one(capsys: Capture) -> None:
+    arguments = ["schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--times", "1,1,1,0"]
+    assert main([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["makespan"] == (8 + 4 - 1) * 3
+    assert len(answer["orders"]) == 4
+    assert main(arguments) == 0
+    assert "makespan 33" in capsys.readouterr().out
+
+
+def test_schedule_races_all(capsys: Capture) -> None:
+    arguments = ["schedule", "1f1b", "--stages", "2", "--microbatches", "4", "--race"]
+    assert main([*arguments, "--json"]) == 0
+    rows = {row["schedule"]: row for row in json.loads(capsys.readouterr().out)["schedules"]}
+    assert rows["gpipe"]["makespan"] == (4 + 2 - 1) * 3
+    assert main(arguments) == 0
+    assert "gpipe" in capsys.readouterr().out
+
+
+def test_collective_times_one_and_sweeps(capsys: Capture) -> None:
+    arguments = ["collective", "all_reduce", "--cluster", "h100-host", "--devices", "8"]
+    assert main([*arguments, "--bytes", "1GiB", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["busbw_Bps"] == pytest.approx(answer["algbw_Bps"] * 2 * 7 / 8)
+    assert answer["algbw_Bps"] == pytest.approx(2**30 / answer["time_s"])
+    assert main([*arguments, "--sweep", "--json"]) == 0
+    sizes = [row["size"] for row in json.loads(capsys.readouterr().out)["rows"]]
+    assert sizes == [2**n for n in range(3, 35)]
+    assert main([*arguments, "--sweep"]) == 0
+    assert "busbw" in capsys.readouterr().out
+
+
+def test_topology_describes_and_draws(capsys: Capture, tmp_path: Path) -> None:
+    arguments = ["topology", "h100-fat-tree", "--devices", "32", "--set", "oversubscription=2"]
+    assert main([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["num_devices"], answer["num_hosts"]) == (32, 4)
+    picture = tmp_path / "t.png"
+    assert main([*arguments, "--plot", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "num_hosts" in capsys.readouterr().out
 
 
 def test_a_window_is_two_times() -> None:
