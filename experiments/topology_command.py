@@ -2,8 +2,6 @@
 
 import pathlib
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
+from experiments.topology_layout import ALL_DRAWN, Layout, label, layout_of
 from sim.cluster import Cluster
 from sim.units import GB, KILO, TB
 
-ALL_DRAWN = 72
-"""Devices up to which every one is drawn; beyond, the first and last hosts (or the first cube)."""
-SCALE_UP = ("nvlink", "ub", "hccs", "xgmi", "ici", "neuronlink", "gaudi")
 COLOURS = ("#3b6ea5", "#c8553d", "#588157", "#8d6a9f", "#b08900", "#4a4e69")
 STYLES = ("-", "--", ":")
 """Lines of one kind and falling rate."""
@@ -62,23 +58,12 @@ def describe(cluster: Cluster) -> dict[str, Any]:
     return out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """Where each drawn vertex stands, boxes around groups of devices, and what was left out."""
-
-    at: dict[int, tuple[float, float]]
-    boxes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    note: str = ""
-    flat: bool = True
-    rim: bool = False
-
-
 def draw(cluster: Cluster, path: pathlib.Path | str | None = None) -> Figure:
     """Return a drawing: devices in their hosts, switches (with their number), links coloured by kind and rate.
 
     Saved to ``path`` where one is given.
     """
-    layout = LAYOUTS.get(cluster.family, _layers)(cluster)
+    layout = layout_of(cluster)
     xs, ys = zip(*layout.at.values(), strict=True)
     width = min(20.0, max(7.0, 0.24 * (max(xs) - min(xs)) + 2))
     height = min(11.0, max(4.0, 0.62 * (max(ys) - min(ys)) + 2))
@@ -107,177 +92,13 @@ def draw(cluster: Cluster, path: pathlib.Path | str | None = None) -> Figure:
 
 def _rate(bandwidth: float) -> str:
     """Return bytes/s in GB/s or TB/s."""
-    return (
-        f"{bandwidth / GB:,.4g} GB/s"
-        if bandwidth < 1000 * GB
-        else f"{bandwidth / GB / 1000:,.4g} TB/s"
-    )
+    big = bandwidth >= TB
+    return f"{bandwidth / (TB if big else GB):,.4g} {'TB/s' if big else 'GB/s'}"
 
 
-def _shown(cluster: Cluster) -> tuple[list[int], str]:
-    """Return the devices drawn, and a note on the others: whole hosts, the first two and the last two."""
-    if cluster.num_devices <= ALL_DRAWN:
-        return list(range(cluster.num_devices)), ""
-    hosts = np.unique(cluster.host)
-    per_host = max(1, cluster.num_devices // len(hosts))
-    keep = max(1, min(2, ALL_DRAWN // per_host // 2))
-    chosen = np.concatenate([hosts[:keep], hosts[-keep:]])
-    devices = np.flatnonzero(np.isin(cluster.host, chosen)).tolist()
-    return (
-        devices,
-        f"drawn: the first and last {keep} of {len(hosts):,} hosts, and the switches above them",
-    )
-
-
-def _is_scale_up(cluster: Cluster, link: int) -> bool:
-    """Return whether a link belongs to the scale-up network."""
-    return cluster.link_kinds[int(cluster.links.kind[link])].name.startswith(SCALE_UP)
-
-
-def _layers(cluster: Cluster) -> _Layout:
-    """Stand devices in a row, scale-up switches below them, the network above, tier by tier."""
-    shown, note = _shown(cluster)
-    at: dict[int, tuple[float, float]] = {}
-    x, last = 0.0, int(cluster.host[shown[0]])
-    for device in shown:
-        host = int(cluster.host[device])
-        x += (1.0 if host == last else 2.2) if at else 0.0
-        if host > last + 1:
-            x += 1.5
-        at[device] = (x, 0.0)
-        last = host
-    useful = _useful(cluster, shown)
-    for sign in (-1, 1):
-        below = set(shown)
-        level = 1
-        while below:
-            above = _next_tier(cluster, below, useful - set(at), sign < 0)
-            _stand(cluster, above, at, sign * (0.5 + level))
-            below = set(above)
-            level += 1
-    hosts = sorted({int(cluster.host[d]) for d in shown})
-    boxes = tuple((f"host {h}", tuple(d for d in shown if cluster.host[d] == h)) for h in hosts)
-    return _Layout(at=at, boxes=boxes, note=note)
-
-
-def _useful(cluster: Cluster, shown: list[int]) -> set[int]:
-    """Return the vertices next to the shown devices, on routes between them, and up to the top."""
-    links = cluster.links
-    devices = np.array(shown)
-    src, dst = (side.ravel() for side in np.meshgrid(devices, devices))
-    used = [cluster.routes(src, dst).link]
-    if cluster.exits is not None:
-        used.append(cluster.exits(devices)[0].link)
-    beside = np.flatnonzero(np.isin(links.src, devices))
-    found = links.dst[np.concatenate([*used, beside])]
-    return set(found[found >= cluster.num_devices].tolist())
-
-
-def _next_tier(
-    cluster: Cluster, below: set[int], free: set[int], scale_up: bool
-) -> dict[int, list[int]]:
-    """Return the vertices of ``free`` above ``below`` in one network, each with those it hangs on."""
-    links = cluster.links
-    above: dict[int, list[int]] = {}
-    for link in np.flatnonzero(np.isin(links.src, list(below))).tolist():
-        src, dst = int(links.src[link]), int(links.dst[link])
-        if dst in free and _is_scale_up(cluster, link) == scale_up:
-            above.setdefault(dst, []).append(src)
-    return above
-
-
-def _stand(
-    cluster: Cluster, above: dict[int, list[int]], at: dict[int, tuple[float, float]], y: float
-) -> None:
-    """Place the vertices of a tier over the middle of what they hang on, side by side where crowded."""
-    if not above:
-        return
-    middle = {v: float(np.mean([at[u][0] for u in under])) for v, under in above.items()}
-    order = sorted(above, key=lambda v: (middle[v], v))
-    wide = [0.24 * len(_label(cluster, v)) + 0.4 for v in order]
-    xs = [middle[v] for v in order]
-    for i in range(1, len(xs)):
-        xs[i] = max(xs[i], xs[i - 1] + (wide[i - 1] + wide[i]) / 2)
-    shift = float(np.mean(xs)) - float(np.mean([middle[v] for v in order]))
-    for vertex, x in zip(order, xs, strict=True):
-        at[vertex] = (x - shift, 2.0 * y)
-
-
-def _label(cluster: Cluster, vertex: int) -> str:
-    """Return what a switch is called in the drawing: its number where it stands for several, and its name."""
-    name = cluster.vertex_name(vertex).strip("-")
-    short = name.rsplit("/", 1)[1] if "host" in name else name
-    count = int(cluster.vertex_count[vertex])
-    return f"{count} x {short}" if count > 1 else short
-
-
-SLANTS = {
-    1: np.array([[2.0, 0.0]]),
-    2: np.array([[0.0, -2.0], [2.0, 0.0]]),
-    3: np.array([[1.9, 1.3], [0.0, -4.2], [4.4, 0.0]]),
-    4: np.array([[0.0, -30.0], [34.0, 0.0], [0.0, -3.0], [3.4, 0.0]]),
-}
-"""Where one step along each axis leads on paper, by the number of axes."""
-
-
-def _grid(cluster: Cluster) -> _Layout:
-    """Stand devices by their coordinates; three axes in a slant, four as grids of grids."""
-    coordinates = cluster.coordinates
-    assert coordinates is not None
-    axes = coordinates.shape[1]
-    size = int(np.prod(cluster.shape))
-    first = coordinates[:size]
-    limit = {1: 64, 2: 16, 3: 4, 4: 8}[axes]
-    small = size <= ALL_DRAWN or (axes == 2 and max(cluster.shape) <= limit)
-    shown = np.arange(size) if small else np.flatnonzero((first < limit).all(axis=1))
-    if axes == 4 and not small:
-        shown = np.flatnonzero((first[:, :2] == 0).all(axis=1))
-    spots = first[shown] @ SLANTS[axes]
-    at = {int(d): (float(x), float(y)) for d, (x, y) in zip(shown, spots, strict=True)}
-    shape = "x".join(map(str, cluster.shape))
-    note = f"shape {shape}, closed axes: {', '.join(str(i) for i, w in enumerate(cluster.wrap) if w) or 'none'}"
-    if cluster.top >= 0:
-        note += "; the network between slices is not drawn"
-    if len(shown) < cluster.num_devices:
-        note += f"; drawn: the first {len(shown)} of {cluster.num_devices:,} devices"
-    rim = axes == 2 and len(shown) > ALL_DRAWN
-    if rim:
-        note += "; ends at the rim join the opposite rim"
-    return _Layout(at=at, note=note, flat=False, rim=rim)
-
-
-def _boards(cluster: Cluster) -> _Layout:
-    """Stand each board's four chips in a square, the boards of a group in a circle, at most two groups."""
-    shown = range(min(cluster.num_devices, 64))
-    at = {}
-    for chip in shown:
-        group, board, place = chip // 32, chip // 4 % 8, chip % 4
-        angle = 2 * np.pi * board / 8
-        x = 24 * group + 9 * np.cos(angle) + (place % 2) * 2.4
-        at[chip] = (float(x), float(7 * np.sin(angle) + (place // 2) * 2.0))
-    boxes = tuple(
-        (f"board {b}", tuple(c for c in shown if c // 4 == b))
-        for b in sorted({c // 4 for c in shown})
-    )
-    note = (
-        ""
-        if len(shown) == cluster.num_devices
-        else f"drawn: two of {cluster.num_devices // 32} groups"
-    )
-    return _Layout(at=at, boxes=boxes, note=note, flat=False)
-
-
-LAYOUTS: dict[str, Callable[[Cluster], _Layout]] = {
-    "torus": _grid,
-    "virgo": _grid,
-    "ub_mesh": _grid,
-    "boardfly": _boards,
-}
-
-
-def _draw_boxes(axes: Any, layout: _Layout) -> None:
+def _draw_boxes(axes: Any, layout: Layout) -> None:
     """Draw a box around each group of devices."""
-    for label, members in layout.boxes:
+    for title, members in layout.boxes:
         xs, ys = zip(*(layout.at[m] for m in members), strict=True)
         x, y, pad = min(xs) - 0.6, min(ys) - 0.5, 1.2
         box = FancyBboxPatch(
@@ -292,10 +113,10 @@ def _draw_boxes(axes: Any, layout: _Layout) -> None:
         )
         axes.add_patch(box)
         if len(layout.boxes) <= 20:
-            axes.text(x, y - 0.1, label, fontsize=6.5, color="#666666", va="top", zorder=1.2)
+            axes.text(x, y - 0.1, title, fontsize=6.5, color="#666666", va="top", zorder=1.2)
 
 
-def _draw_links(axes: Any, cluster: Cluster, layout: _Layout) -> None:
+def _draw_links(axes: Any, cluster: Cluster, layout: Layout) -> None:
     """Draw every pair of joined vertices once, by kind and rate; far neighbours of a row as arcs; add the legend."""
     links = cluster.links
     shown = np.array(sorted(layout.at))
@@ -343,7 +164,7 @@ def _stubs(a: tuple[float, float], b: tuple[float, float]) -> list[list[tuple[fl
     return [[a, (a[0] - dx, a[1] - dy)], [b, (b[0] + dx, b[1] + dy)]]
 
 
-def _bent(a: tuple[float, float], b: tuple[float, float], layout: _Layout) -> bool:
+def _bent(a: tuple[float, float], b: tuple[float, float], layout: Layout) -> bool:
     """Return whether a link would run through other vertices: along a row of devices, or round a torus."""
     if layout.flat:
         return a[1] == b[1]
@@ -353,7 +174,7 @@ def _bent(a: tuple[float, float], b: tuple[float, float], layout: _Layout) -> bo
 def _arc(
     a: tuple[float, float],
     b: tuple[float, float],
-    layout: _Layout,
+    layout: Layout,
     look: tuple[str, float, float, str],
 ) -> PathPatch:
     """Return a curve from a to b that bulges to one side."""
@@ -378,7 +199,7 @@ def _arc(
     )
 
 
-def _draw_vertices(axes: Any, cluster: Cluster, layout: _Layout) -> None:
+def _draw_vertices(axes: Any, cluster: Cluster, layout: Layout) -> None:
     """Draw devices as squares with their number, switches as labelled boxes."""
     devices = [v for v in layout.at if v < cluster.num_devices]
     xs, ys = zip(*(layout.at[v] for v in devices), strict=True)
@@ -395,7 +216,7 @@ def _draw_vertices(axes: Any, cluster: Cluster, layout: _Layout) -> None:
     for vertex in layout.at:
         if vertex >= cluster.num_devices:
             axes.text(
-                *layout.at[vertex], _label(cluster, vertex), ha="center", va="center", fontsize=6.5, zorder=5,
+                *layout.at[vertex], label(cluster, vertex), ha="center", va="center", fontsize=6.5, zorder=5,
                 bbox={
                     "boxstyle": "round,pad=0.25", "facecolor": MARKS["switch"],
                     "edgecolor": "#a06a3c", "linewidth": 0.7,

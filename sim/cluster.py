@@ -265,23 +265,7 @@ def from_graph(
     nodes = first + [n for n in graph if n not in taken]
     vertex = {node: i for i, node in enumerate(nodes)}
     directed = graph if graph.is_directed() else graph.to_directed()
-    edges = list(directed.edges(data=True))
-    for a, b, data in edges:
-        if data.get("bandwidth", 0) <= 0:
-            raise TopologyError(
-                f"link {a}->{b} has bandwidth={data.get('bandwidth')}; give bytes/s above 0"
-            )
-    names = sorted({str(data.get("kind", "link")) for _, _, data in edges})
-    links = Links(
-        src=np.array([vertex[a] for a, _, _ in edges], np.int64),
-        dst=np.array([vertex[b] for _, b, _ in edges], np.int64),
-        bandwidth=np.array([float(data["bandwidth"]) for _, _, data in edges]),
-        latency=np.array([float(data.get("latency", 0.0)) for _, _, data in edges]),
-        width=np.array([int(data.get("width", 1)) for _, _, data in edges], np.int64),
-        kind=np.array(
-            [names.index(str(data.get("kind", "link"))) for _, _, data in edges], np.int64
-        ),
-    )
+    links, names = _links_of(directed, vertex)
     host = np.array([graph.nodes[n].get("host", i) for i, n in enumerate(first)])
     domain = np.array([graph.nodes[n].get("domain", host[i]) for i, n in enumerate(first)])
 
@@ -307,6 +291,28 @@ def from_graph(
             links.src, links.dst, links.latency, links.width, vertex_name, len(nodes)
         ),
     )
+
+
+def _links_of(graph: Any, vertex: Mapping[Any, int]) -> tuple[Links, list[str]]:
+    """Return the edges of a directed graph as links, and the names of their kinds."""
+    edges = list(graph.edges(data=True))
+    for a, b, data in edges:
+        if data.get("bandwidth", 0) <= 0:
+            raise TopologyError(
+                f"link {a}->{b} has bandwidth={data.get('bandwidth')}; give bytes/s above 0"
+            )
+    names = sorted({str(data.get("kind", "link")) for _, _, data in edges})
+    links = Links(
+        src=np.array([vertex[a] for a, _, _ in edges], np.int64),
+        dst=np.array([vertex[b] for _, b, _ in edges], np.int64),
+        bandwidth=np.array([float(data["bandwidth"]) for _, _, data in edges]),
+        latency=np.array([float(data.get("latency", 0.0)) for _, _, data in edges]),
+        width=np.array([int(data.get("width", 1)) for _, _, data in edges], np.int64),
+        kind=np.array(
+            [names.index(str(data.get("kind", "link"))) for _, _, data in edges], np.int64
+        ),
+    )
+    return links, names
 
 
 _PLAIN = Device(

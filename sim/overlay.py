@@ -124,22 +124,21 @@ def _meet(
 
     Cable i of a trunk joins switch i modulo the count of either end, as `Cluster.graph` draws it.
     """
-    links, n = cluster.links, cluster.num_vertices
+    links = cluster.links
+    sides = [(e, v) for e, v in ((tails, links.src), (heads, links.dst)) if e is not None]
     chosen = width > 0
-    for ends, vertices in ((tails, links.src), (heads, links.dst)):
-        if ends is not None:
-            there = np.zeros(n, bool)
-            there[list(ends)] = True
-            chosen = chosen & there[vertices]
+    partial = np.zeros(len(links), bool)
+    for ends, vertices in sides:
+        kind = np.zeros(cluster.num_vertices, np.int64)
+        for vertex, mask in ends.items():
+            kind[vertex] = 1 if mask is None else 2
+        chosen = chosen & (kind[vertices] > 0)
+        partial |= kind[vertices] == 2
     hit = np.where(chosen, width, 0)
-    for link in np.flatnonzero(chosen).tolist():
-        masks = [
-            ends[int(vertices[link])]
-            for ends, vertices in ((tails, links.src), (heads, links.dst))
-            if ends is not None
-        ]
+    for link in np.flatnonzero(chosen & partial).tolist():
         cable = np.arange(int(width[link]))
-        for mask in masks:
+        for ends, vertices in sides:
+            mask = ends[int(vertices[link])]
             if mask is not None:
                 cable = cable[mask[cable % len(mask)]]
         hit[link] = len(cable)

@@ -22,6 +22,8 @@ class Routes(NamedTuple):
 
 
 Router = Callable[[np.ndarray, np.ndarray], Routes]
+FAR = np.iinfo(np.int64).max // 4
+"""The cost of no way at all."""
 
 
 def no_routes() -> Routes:
@@ -107,26 +109,11 @@ def shortest_paths(
     alive = np.flatnonzero(width > 0)
     by_src = alive[np.argsort(src[alive], kind="stable")]
     starts = np.searchsorted(src[by_src], np.arange(num_vertices + 1))
-    filled = np.flatnonzero(starts[1:] > starts[:-1])
-    far = np.iinfo(np.int64).max // 4
-    fields: dict[int, np.ndarray] = {}
-
-    def distance(target: int) -> np.ndarray:
-        if target not in fields:
-            field = np.full(num_vertices, far, np.int64)
-            field[target] = 0
-            while len(filled):
-                through = np.minimum(field[dst[by_src]] + cost[by_src], far)
-                best = np.minimum(field[filled], np.minimum.reduceat(through, starts[filled]))
-                if np.array_equal(best, field[filled]):
-                    break
-                field[filled] = best
-            fields[target] = field
-        return fields[target]
+    distance = _distances(dst[by_src], cost[by_src], starts)
 
     def spread(pair: int, source: int, target: int) -> Routes:
         field = distance(target)
-        if field[source] >= far:
+        if field[source] >= FAR:
             raise TopologyError(
                 f"no path from {vertex_name(source)} to {vertex_name(target)}: every way is removed or missing; "
                 "keep one of the links between them"
@@ -149,15 +136,36 @@ def shortest_paths(
         return Routes(np.full(len(rows), pair), np.array(links), np.array(shares))
 
     def router(sources: np.ndarray, targets: np.ndarray) -> Routes:
-        return join(
-            [
-                spread(pair, int(a), int(b))
-                for pair, (a, b) in enumerate(zip(sources, targets, strict=True))
-                if a != b
-            ]
-        )
+        ends = enumerate(zip(sources.tolist(), targets.tolist(), strict=True))
+        return join([spread(pair, a, b) for pair, (a, b) in ends if a != b])
 
     return router
+
+
+def _distances(
+    dst: np.ndarray, cost: np.ndarray, starts: np.ndarray
+) -> Callable[[int], np.ndarray]:
+    """Return a function target -> cost from every vertex to it (`FAR`: no way); links lie sorted by source.
+
+    Bellman and Ford's relaxation over all links at once, repeated until nothing changes; remembered by target.
+    """
+    filled = np.flatnonzero(starts[1:] > starts[:-1])
+    fields: dict[int, np.ndarray] = {}
+
+    def distance(target: int) -> np.ndarray:
+        if target not in fields:
+            field = np.full(len(starts) - 1, FAR, np.int64)
+            field[target] = 0
+            while len(filled):
+                through = np.minimum(field[dst] + cost, FAR)
+                best = np.minimum(field[filled], np.minimum.reduceat(through, starts[filled]))
+                if np.array_equal(best, field[filled]):
+                    break
+                field[filled] = best
+            fields[target] = field
+        return fields[target]
+
+    return distance
 
 
 def detour(router: Router, dead: np.ndarray, other: Router) -> Router:

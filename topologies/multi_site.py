@@ -38,40 +38,20 @@ def multi_site(
             raise TopologyError(
                 f"site {site.name} has no network to leave by; choose a cluster of several hosts or slices"
             )
-    rates, lengths = (_matrix(value, len(sites)) for value in (bandwidth, distance))
-    ways = list(permutations(range(len(sites)), 2))
-    if min(rates[i, j] for i, j in ways) <= 0 or lengths.min() < 0:
-        raise TopologyError(
-            f"bandwidth={bandwidth} must be above 0 and distance={distance} not negative"
-        )
     places = _vertices(sites)
     kinds: list[LinkKind] = []
     for kind in [*(k for site in sites for k in site.link_kinds), link_kind(link)]:
         if kind not in kinds:
             kinds.append(kind)
     links, offsets = _links(sites, places, kinds)
-    wan = Links(
-        src=np.array([places[i][sites[i].top] for i, _ in ways]),
-        dst=np.array([places[j][sites[j].top] for _, j in ways]),
-        bandwidth=np.array([rates[i, j] for i, j in ways]),
-        latency=np.array([lengths[i, j] * FIBRE_DELAY + link_kind(link).latency for i, j in ways]),
-        width=np.full(len(ways), cables),
-        kind=np.full(len(ways), kinds.index(link_kind(link))),
-    )
-    first = len(links)
-    table = np.full((len(sites), len(sites)), -1)
-    for number, (i, j) in enumerate(ways):
-        table[i, j] = first + number
+    rates = _matrix(bandwidth, len(sites))
+    wan, table = _wan(sites, places, rates, distance, (link_kind(link), kinds, cables))
+    table = np.where(table < 0, -1, table + len(links))
     counts = [site.num_devices for site in sites]
     site_of = np.repeat(np.arange(len(sites)), counts)
     base = np.cumsum(counts) - counts
-    inside = _local(sites, site_of, base, offsets)
     outside = _between(sites, site_of, base, offsets, table)
-    order = np.argsort(np.concatenate(places))
-    owner = np.repeat(np.arange(len(sites)), [site.num_vertices for site in sites])[order]
-    old = np.concatenate([np.arange(site.num_vertices) for site in sites])[order]
-    names = [site.vertex_name for site in sites]
-    prefixes = [f"site{i}/" for i in range(len(sites))]
+    names, vertex_kind, vertex_count = _described(sites, places)
     return replace(
         sites[0],
         name="multi-site",
@@ -80,16 +60,12 @@ def multi_site(
         device_kind=_device_kinds(sites),
         host=_numbered([site.host for site in sites]),
         domain=_numbered([site.domain for site in sites]),
-        vertex_kind=tuple(
-            sites[s].vertex_kind[v] for s, v in zip(owner.tolist(), old.tolist(), strict=True)
-        ),
-        vertex_name=lambda v: prefixes[owner[v]] + names[owner[v]](int(old[v])),
-        vertex_count=np.array(
-            [sites[s].vertex_count[v] for s, v in zip(owner.tolist(), old.tolist(), strict=True)]
-        ),
+        vertex_kind=vertex_kind,
+        vertex_name=names,
+        vertex_count=vertex_count,
         link_kinds=tuple(kinds),
         links=_joined([links, wan]),
-        router=nested(site_of, inside, outside),
+        router=nested(site_of, _local(sites, site_of, base, offsets), outside),
         facts=_facts(sites, rates),
         parameters={"sites": tuple(site.name for site in sites), "num_devices": sum(counts)},
         assumptions=tuple(dict.fromkeys(text for site in sites for text in site.assumptions)),
@@ -99,6 +75,52 @@ def multi_site(
         top=-1,
         exits=None,
     )
+
+
+def _wan(
+    sites: Sequence[Cluster],
+    places: Sequence[np.ndarray],
+    rates: np.ndarray,
+    distance: PerPair,
+    cable: tuple[LinkKind, Sequence[LinkKind], int],
+) -> tuple[Links, np.ndarray]:
+    """Return the links between every two sites' tops, and which one leads from i to j (-1: none)."""
+    kind, kinds, width = cable
+    lengths = _matrix(distance, len(sites))
+    ways = list(permutations(range(len(sites)), 2))
+    if min(rates[i, j] for i, j in ways) <= 0 or lengths.min() < 0:
+        raise TopologyError(
+            f"bandwidth={rates.tolist()} between sites must be above 0 and distance={distance} not negative"
+        )
+    table = np.full((len(sites), len(sites)), -1)
+    for number, (i, j) in enumerate(ways):
+        table[i, j] = number
+    links = Links(
+        src=np.array([places[i][sites[i].top] for i, _ in ways]),
+        dst=np.array([places[j][sites[j].top] for _, j in ways]),
+        bandwidth=np.array([rates[i, j] for i, j in ways]),
+        latency=np.array([lengths[i, j] * FIBRE_DELAY + kind.latency for i, j in ways]),
+        width=np.full(len(ways), width),
+        kind=np.full(len(ways), kinds.index(kind)),
+    )
+    return links, table
+
+
+def _described(
+    sites: Sequence[Cluster], places: Sequence[np.ndarray]
+) -> tuple[Callable[[int], str], tuple[str, ...], np.ndarray]:
+    """Return the name (``site0/...``), kind and count of every vertex of the whole."""
+    order = np.argsort(np.concatenate(places))
+    owner = np.repeat(np.arange(len(sites)), [site.num_vertices for site in sites])[order]
+    old = np.concatenate([np.arange(site.num_vertices) for site in sites])[order]
+    kinds = [kind for site in sites for kind in site.vertex_kind]
+    names = [site.vertex_name for site in sites]
+
+    def name(vertex: int) -> str:
+        return f"site{owner[vertex]}/{names[owner[vertex]](int(old[vertex]))}"
+
+    counts = np.concatenate([site.vertex_count for site in sites])[order]
+    return name, tuple(kinds[i] for i in order.tolist()), counts
 
 
 def _matrix(value: PerPair, sites: int) -> np.ndarray:
@@ -220,10 +242,17 @@ def _between(
 
 
 def _facts(sites: Sequence[Cluster], rates: np.ndarray) -> dict[str, float]:
-    """Return what adds up over the sites, and the bytes/s between halves of them."""
+    """Return what adds up over the sites, and the bytes/s between halves of them.
+
+    Between halves pass no more than the links between sites carry, nor than a half's devices inject (twice its own
+    bisection).
+    """
     shared = set.intersection(*(set(site.facts) for site in sites)) - {"bisection_Bps"}
     facts = {name: sum(site.facts[name] for site in sites) for name in sorted(shared)}
     half = len(sites) // 2
     facts["sites"] = float(len(sites))
-    facts["bisection_Bps"] = float(rates[:half, half:].sum())
+    inject = [2 * site.facts["bisection_Bps"] for site in sites]
+    facts["bisection_Bps"] = float(
+        min(rates[:half, half:].sum(), sum(inject[:half]), sum(inject[half:]))
+    )
     return facts

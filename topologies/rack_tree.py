@@ -57,13 +57,7 @@ def rack_tree(
         "hosts": float(servers[-1] + 1),
         "rack_switches": float(servers[-1] // hosts_per_rack + 1),
     }
-    half = num_devices / 2 * host.device_bandwidth
-    narrow = [np.sum(tier.bandwidth) / 2 for tier in tiers[1:]]
-    facts["bisection_Bps"] = (
-        domain_bisection(host, num_devices)
-        if num_devices <= host.domain_size
-        else float(min([half, *narrow]))
-    )
+    facts["bisection_Bps"] = _bisection(num_devices, host, tiers)
     return draft.cluster(
         name="rack-tree",
         family="rack_tree",
@@ -79,6 +73,14 @@ def rack_tree(
         top=int(tree.above[-1, 0]),
         exits=exits(tree),
     )
+
+
+def _bisection(num_devices: int, host: Host, tiers: list[Tier]) -> float:
+    """Return bytes/s one way between halves: the adapters of one, or half of what a tier has up."""
+    if num_devices <= host.domain_size:
+        return domain_bisection(host, num_devices)
+    half = num_devices / 2 * host.device_bandwidth
+    return float(min([half, *(np.sum(tier.bandwidth) / 2 for tier in tiers[1:])]))
 
 
 def _tiers(

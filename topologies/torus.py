@@ -52,28 +52,21 @@ def torus(
     cannot form.
     """
     count = slices or -(-num_devices // max_slice)
-    if num_devices < 1 or num_devices % count:
-        raise TopologyError(
-            f"num_devices={num_devices} does not split into {count} equal slices of at most {max_slice}; "
-            f"choose a multiple of {count}"
-        )
-    size = num_devices // count
+    size = _slice_size(num_devices, count, max_slice)
     sides = parse_shape(shape) if shape else slice_shape(size, axes, wrap_size, max_slice)
     wrap = _wraps(sides, size, axes, wrap_size)
     grid = _grid(sides, wrap, twisted)
     draft = start(device, num_devices)
     plus, minus = _links(draft, grid, count, link, link_bandwidth)
-    inside = _router(order, twisted)(grid, plus, minus)
-    domain = np.arange(num_devices) // size
-    router, top, leave = inside, -1, None
+    router = _router(order, twisted)(grid, plus, minus)
+    domain, top, leave = np.arange(num_devices) // size, -1, None
     if dcn_bandwidth:
         tree = grow(draft, _network(domain, dcn, dcn_bandwidth, dcn_ratio))
-        router = nested(domain, inside, climb(tree))
+        router = nested(domain, router, climb(tree))
         top, leave = int(tree.above[-1, 0]), exits(tree)
     local = blocks(grid, host_shape)
     across = num_devices / 2 * dcn_bandwidth * dcn_ratio
     facts = power(draft.device, num_devices) | _optics(size, count, wrap_size, optical_switches)
-    facts["slices"] = float(count)
     facts["bisection_Bps"] = bisection(sides, wrap, link_bandwidth) if count == 1 else across
     return draft.cluster(
         name="torus",
@@ -96,12 +89,23 @@ def torus(
     )
 
 
+def _slice_size(num_devices: int, count: int, max_slice: int) -> int:
+    """Return the devices of each of ``count`` slices; raises `TopologyError` where they are not equal or too large."""
+    if count < 1 or num_devices % count or num_devices // count > max_slice:
+        raise TopologyError(
+            f"num_devices={num_devices} does not split into {count} equal slices of at most {max_slice}; "
+            f"choose a multiple of {max(1, count)} or more slices"
+        )
+    return num_devices // count
+
+
 def _optics(size: int, count: int, wrap_size: int, optical_switches: int) -> dict[str, float]:
-    """Return cubes, optical links and optical switches of slices made of whole cubes."""
+    """Return the slices, and their cubes, optical links and optical switches where they are whole cubes."""
+    facts = {"slices": float(count)}
     if wrap_size or size % CUBE**3:
-        return {}
+        return facts
     cubes = float(size * count // CUBE**3)
-    facts = {"cubes": cubes, "optical_links": cubes * CUBE_OPTICAL_LINKS}
+    facts |= {"cubes": cubes, "optical_links": cubes * CUBE_OPTICAL_LINKS}
     if optical_switches:
         facts["optical_switches"] = float(optical_switches * count)
     return facts
