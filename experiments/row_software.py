@@ -1,0 +1,63 @@
+"""Software of a measured run: the profile a framework name, its year and its plan mean."""
+
+import re
+from dataclasses import dataclass
+
+from experiments.row_text import Row, text, whole
+from workloads.software import software
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """What a framework does where a run does not say.
+
+    ``profile`` of `workloads.software`; ``zero`` and ``recompute`` its defaults; ``context`` how attention spans cp;
+    ``dropout`` whether its GPT scripts drop out; ``tp_overlap`` whether its recipes set tp_comm_overlap;
+    ``sequence_parallel`` whether tensor parallelism cuts the norms too.
+    """
+
+    profile: str
+    zero: int = 1
+    recompute: str = "none"
+    context: str = "all_gather"
+    dropout: bool = False
+    tp_overlap: bool = False
+    sequence_parallel: bool = False
+
+
+MEGATRON_2021 = Habits(profile="megatron-2021", zero=0, dropout=True)
+MEGATRON_2022 = Habits(profile="megatron-2022", zero=0, dropout=True)
+DEEPSPEED_3D = Habits(profile="megatron-deepspeed", dropout=True)
+MEGATRON = Habits(profile="megatron-core", context="ring", sequence_parallel=True)
+NEMO = Habits(profile="megatron-core", context="ring", tp_overlap=True, sequence_parallel=True)
+FSDP = Habits(profile="torch-fsdp", zero=3)
+TITAN = Habits(profile="torch-compiled", zero=3, recompute="selective (op)", sequence_parallel=True)
+XLA = Habits(profile="xla", zero=3, recompute="full")
+NEURON = Habits(profile="xla", zero=1, recompute="selective", sequence_parallel=True)
+
+FRAMEWORKS: tuple[tuple[str, Habits], ...] = (
+    (r"neuronx|nxd|optimum-neuron", NEURON),
+    (r"maxtext|paxml|\bpax\b|jax|levanter|t5x|pathways|\bxla\b|easylm", XLA),
+    (r"torchtitan|\bfms\b|olmo-core|olmocore|simplefsdp", TITAN),
+    (r"megatron.*fsdp", MEGATRON),
+    (r"automodel|fsdp|lightning|transformers|lit-?gpt|fairseq|internevo|internlm", FSDP),
+    (r"megatron-deepspeed", DEEPSPEED_3D),
+    (r"deepspeed|composer|accelerate|colossal|nnscaler|pytorch|torch\b", FSDP),
+    (r"nemo|megatron-bridge|mlperf", NEMO),
+    (r"megatron|mcore|mindspeed|mindspore|primus|hai-llm|megascale|internal", MEGATRON),
+)
+"""Pattern in the framework's name -> its habits; the first that fits. Read in each framework's documentation."""
+MEGATRON_YEARS = ((2021, MEGATRON_2021), (2022, MEGATRON_2022))
+"""Megatron-LM up to a year: before flash attention and overlapped reductions."""
+
+
+def habits_of(row: Row) -> tuple[Habits, str]:
+    """Return the habits of a row's framework, and what was assumed about it."""
+    name = text(row, "framework")
+    known = next((found for pattern, found in FRAMEWORKS if re.search(pattern, name.lower())), None)
+    if known is None:
+        return MEGATRON, f"framework {name or 'not stated'}: run as Megatron-Core"
+    year = whole(row, "year")
+    if known is MEGATRON and year is not None and "megatron-lm" in name.lower():
+        known = next((old for last, old in MEGATRON_YEARS if year <= last), known)
+    return known, f"software {known.profile}: {software(known.profile).description}"

@@ -1,0 +1,218 @@
+"""Score runs: every row of a table of measured runs replayed, predicted beside measured.
+
+Equal runs are replayed once; runs on equal clusters go to one worker together, which keeps its clusters.
+"""
+
+import csv
+import re
+import signal
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from experiments.row_text import Row, UnsupportedError, number, text
+from experiments.run_row import run_of_row
+from experiments.runfile import RunConfig
+from experiments.simulation import simulate_run
+from sim.errors import InputError, SimError
+from sim.units import GiB
+
+WORKERS = 2
+ROW_TIMEOUT = 60.0
+"""Seconds a row may take before it is given up as unsupported."""
+BATCH = 8
+"""Runs of one cluster that go to a worker together."""
+BAND = 0.15
+"""Half width of the band around a predicted step time."""
+MEMORY_KINDS = (
+    (r"nvidia-smi|driver", "driver_bytes"),
+    (r"allocated", "peak_bytes"),
+    (r"reserved", "reserved_bytes"),
+)
+"""Word of a row's notes -> which memory it measured; allocated where it says nothing."""
+Progress = Callable[[int, int], None]
+
+
+class RowTimeoutError(SimError):
+    """A row that took too long."""
+
+
+def score_runs(
+    path: str | Path, progress: Progress | None = None, workers: int = WORKERS
+) -> list[dict[str, Any]]:
+    """Return one dict a row of the CSV at ``path``, in its order; ``progress(done, total)`` as runs end.
+
+    Step times in seconds, memory in bytes. A row that cannot be read, expressed or replayed in time has the reason.
+    """
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    answers, runs = [], {}
+    for index, row in enumerate(rows):
+        answer, config = _read(index, row)
+        answers.append(answer)
+        if config is not None:
+            runs.setdefault(_key(config), (config, []))[1].append(index)
+    done = 0
+    for key, outcome in _replay({key: config for key, (config, _) in runs.items()}, workers):
+        for index in runs[key][1]:
+            answers[index] |= _scored(outcome, rows[index])
+        done += 1
+        if progress is not None:
+            progress(done, len(runs))
+    return answers
+
+
+def _read(index: int, row: Row) -> tuple[dict[str, Any], RunConfig | None]:
+    """Return a row's answer before its run is replayed, and the run, or None where there is none."""
+    answer: dict[str, Any] = {
+        "row": index,
+        "id": row.get("id") or "",
+        "status": "ok",
+        "reason": "",
+        "source": row.get("source") or "",
+        "model": row.get("model") or "",
+        "hardware": row.get("hardware") or "",
+        "predicted_step_time_s": None,
+        "measured_step_time_s": None,
+        "low_step_time_s": None,
+        "high_step_time_s": None,
+        "predicted_peak_memory_bytes": None,
+        "measured_peak_memory_bytes": None,
+        "predicted_tokens_per_s_per_device": None,
+        "assumptions": [],
+    }
+    try:
+        memory = number(row, "measured_mem_gib")
+        answer["measured_step_time_s"] = number(row, "measured_step_time_s") or number(
+            row, "derived_step_time_s"
+        )
+        answer["measured_peak_memory_bytes"] = None if memory is None else memory * GiB
+        config = run_of_row(row)
+    except UnsupportedError as error:
+        return answer | {"status": "unsupported", "reason": str(error)}, None
+    except InputError as error:
+        return answer | {"status": "invalid", "reason": str(error)}, None
+    except (TypeError, ValueError, OverflowError) as error:
+        return answer | {"status": "invalid", "reason": f"cannot be read: {error}"}, None
+    return answer | {"assumptions": list(config.assumptions)}, config
+
+
+def _key(config: RunConfig) -> Hashable:
+    """Return what a run's outcome depends on."""
+    return (_cluster_key(config), config.model, config.plan)
+
+
+def _cluster_key(config: RunConfig) -> tuple[Any, ...]:
+    spec = config.cluster
+    return (spec.preset, spec.num_devices, tuple(sorted((k, str(v)) for k, v in spec.parameters.items())))
+
+
+def _cost(config: RunConfig) -> float:
+    """Return about how long a replay takes: actions of a pipeline."""
+    plan = config.plan
+    return float(plan.num_stages * plan.num_microbatches * config.model.num_layers / plan.num_stages * plan.pp)
+
+
+def _replay(
+    runs: Mapping[Hashable, RunConfig], workers: int
+) -> Iterator[tuple[Hashable, dict[str, Any]]]:
+    """Yield each run's key and outcome, as they end; longest batches first."""
+    batches = _batches(runs)
+    if workers == 1:
+        for batch in batches:
+            yield from zip(batch, _outcomes([runs[key] for key in batch]), strict=True)
+        return
+    with ProcessPoolExecutor(max_workers=workers) as pool:
+        yield from _gather(pool, batches, runs)
+
+
+def _gather(
+    pool: Executor, batches: Sequence[Sequence[Hashable]], runs: Mapping[Hashable, RunConfig]
+) -> Iterator[tuple[Hashable, dict[str, Any]]]:
+    """Yield the outcomes of a pool as batches end."""
+    waiting = {pool.submit(_outcomes, [_plain(runs[key]) for key in batch]): batch for batch in batches}
+    for future in as_completed(waiting):
+        yield from zip(waiting[future], future.result(), strict=True)
+
+
+def _batches(runs: Mapping[Hashable, RunConfig]) -> list[list[Hashable]]:
+    """Return keys in batches of one cluster, the longest first."""
+    groups: dict[Hashable, list[Hashable]] = {}
+    for key, config in runs.items():
+        groups.setdefault(_cluster_key(config), []).append(key)
+    cut = [keys[i : i + BATCH] for keys in groups.values() for i in range(0, len(keys), BATCH)]
+    return sorted(cut, key=lambda keys: -sum(_cost(runs[key]) for key in keys))
+
+
+def _plain(config: RunConfig) -> RunConfig:
+    """Return a run that another process can be sent (its cluster's parameters as a dict)."""
+    from dataclasses import replace
+
+    return replace(config, cluster=replace(config.cluster, parameters=dict(config.cluster.parameters)))
+
+
+def _outcomes(configs: Sequence[RunConfig]) -> list[dict[str, Any]]:
+    return [_outcome(config) for config in configs]
+
+
+def _outcome(config: RunConfig) -> dict[str, Any]:
+    """Return what a replay says, or why there is none. Runs in a worker."""
+    try:
+        with _time_limit(ROW_TIMEOUT):
+            result = simulate_run(config)
+            summary = result.summary()
+    except SimError as error:
+        return {"status": "unsupported", "reason": str(error)}
+    except Exception as error:  # a bug must not take the other rows with it
+        return {"status": "unsupported", "reason": f"failed: {type(error).__name__}: {error}"}
+    memory = summary["memory"]
+    kinds = {kind for _, kind in MEMORY_KINDS}
+    return {
+        "step_time_s": summary["step_time_s"],
+        "tokens": summary["tokens_per_s_per_device"],
+        "memory": {kind: max(stage[kind] for stage in memory) for kind in kinds},
+        "assumptions": summary["assumptions"],
+        "extra": {
+            "ledger": summary["ledger"]["mean"],
+            "num_events": summary["num_events"],
+            "wall_s": summary["wall_s"],
+            "mfu": summary["mfu"],
+        },
+    }
+
+
+def _scored(outcome: Mapping[str, Any], row: Row) -> dict[str, Any]:
+    """Return an outcome as the fields of a row."""
+    if "status" in outcome:
+        return dict(outcome)
+    notes = text(row, "notes").lower()
+    kind = next((kind for pattern, kind in MEMORY_KINDS if re.search(pattern, notes)), "peak_bytes")
+    step = outcome["step_time_s"]
+    return {
+        "predicted_step_time_s": step,
+        "low_step_time_s": step * (1.0 - BAND),
+        "high_step_time_s": step * (1.0 + BAND),
+        "predicted_peak_memory_bytes": outcome["memory"][kind],
+        "predicted_tokens_per_s_per_device": outcome["tokens"],
+        "assumptions": outcome["assumptions"],
+        **outcome["extra"],
+    }
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise `RowTimeoutError` in this thread after some seconds."""
+
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise RowTimeoutError(f"the replay takes more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
