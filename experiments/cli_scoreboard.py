@@ -18,6 +18,7 @@ SCORERS = {
 }
 """The function that scores a table, by the kind of its rows; imported when asked for."""
 MEASURED = ("step_time_s", "time_s", "peak_memory_bytes")
+LABELS = ("id", "hardware", "device", "collective", "kernel", "dtype", "n_devices", "bytes")
 WORST = 10
 Csv = Annotated[Path | None, typer.Option(metavar="CSV", help="Score this table.")]
 
@@ -64,6 +65,11 @@ def signed_error(row: Mapping[str, Any], quantity: str) -> float | None:
     return predicted / measured - 1.0 if row["status"] == "ok" and predicted and measured else None
 
 
+def _label(row: Mapping[str, Any]) -> str:
+    """Return what a row is about, in the words of its table."""
+    return " ".join(str(row[key]) for key in LABELS if row.get(key) not in (None, ""))
+
+
 def _view(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return the summary, the worst rows, and why rows were not scored."""
     counts = [(key, value) for key, value in summary.items() if isinstance(value, int)]
@@ -74,8 +80,8 @@ def _view(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list
         parts.append(table(list(summary[quantity].items()), (quantity, "value")))
         errors = [(e, row) for row in rows if (e := signed_error(row, quantity)) is not None]
         worst = sorted(errors, key=lambda item: -abs(item[0]))[:WORST]
-        lines = [(row["row"], str(row.get("id", "")), f"{error:+.1%}") for error, row in worst]
-        parts.append(table(lines, ("row", "id", "error"), "worst rows"))
+        lines = [(row["row"], _label(row), f"{error:+.1%}") for error, row in worst]
+        parts.append(table(lines, ("row", "what", "error"), "worst rows"))
     reasons: dict[str, int] = {}
     for row in rows:
         if row["status"] != "ok":
