@@ -26,14 +26,14 @@ class PricedStage:
     memory_share: float
 
     def seconds(self, nbytes: float) -> float:
-        """Time under the best protocol."""
-        return min([regime.seconds(nbytes) for regime in self.regimes])
+        """Time of one group alone under its best protocol (other groups change no choice)."""
+        return min([regime.alone(nbytes) for regime in self.regimes])
 
     def phase(self, nbytes: float) -> tuple[Phase, str]:
         """The stage at a size, under its fastest protocol, and the name of that."""
-        best, time = self.regimes[0], self.regimes[0].seconds(nbytes)
+        best, time = self.regimes[0], self.regimes[0].alone(nbytes)
         for regime in self.regimes[1:]:
-            if (other := regime.seconds(nbytes)) < time:
+            if (other := regime.alone(nbytes)) < time:
                 best, time = regime, other
         phase = Phase(
             name=self.name,
@@ -54,7 +54,7 @@ class PricedStage:
 class Bound:
     """The most loaded link of one kind: bytes/s it allows one group, and all groups at once.
 
-    ``flow_bytes``: mean bytes of a flow on it, for one byte of the collective.
+    ``flow_bytes``: mean bytes of a flow, for one byte of the collective, where one group alone is tightest.
     """
 
     kind: LinkKind
@@ -100,9 +100,10 @@ def footprint(cluster: Cluster, stage: Stage, owner: np.ndarray) -> Footprint:
     for i in np.unique(cluster.links.kind[used]):
         rows = used[cluster.links.kind[used] == i]
         worst = rows[np.argmin(capacity[rows] / loads[rows])]
-        alone = float((capacity[rows] / own[rows]).min())
+        tight = rows[np.argmin(capacity[rows] / own[rows])]
+        alone = float(capacity[tight] / own[tight])
         together = float(capacity[worst] / loads[worst])
-        flow = float(squares[worst] / loads[worst])
+        flow = float(squares[tight] / loads[tight])
         bounds.append(Bound(cluster.link_kinds[i], alone, together, int(worst), flow))
     wire = np.bincount(pair, share * cluster.links.latency[link], minlength=len(stage.src))
     levels = []
@@ -132,20 +133,19 @@ def price(cluster: Cluster, collective: str, stage: Stage, owner: np.ndarray) ->
     graph = footprint(cluster, stage, owner)
     options = graph.regimes(collective)
 
-    def reached(bound: Bound) -> float:
-        share = constant(bound.kind, "efficiency", stage.rule, collective, "Simple", 1.0)
-        return min(bound.own * share, bound.shared)
+    def alone(bound: Bound) -> float:
+        return bound.own * constant(bound.kind, "efficiency", stage.rule, collective, "Simple", 1.0)
 
-    tightest = min(graph.bounds, key=reached)
+    tightest = min(graph.bounds, key=lambda bound: min(alone(bound), bound.shared))
     return PricedStage(
         name=stage.name,
         regimes=tuple(options),
         links=graph.links,
         loads=graph.loads,
         bottleneck=tightest.link,
-        weight=1.0 / tightest.flow_bytes,
+        weight=1.0 / min(graph.bounds, key=alone).flow_bytes,
         sm_share=sm_share(cluster, stage, graph),
-        memory_share=memory_share(cluster, graph, max(option.ceiling for option in options)),
+        memory_share=memory_share(cluster, graph, max(option.rate for option in options)),
     )
 
 

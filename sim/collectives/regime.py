@@ -50,6 +50,10 @@ class Regime:
         """Time of ``nbytes``, all groups at once, on an otherwise idle machine."""
         return self.latency(nbytes) + nbytes / self.ceiling
 
+    def alone(self, nbytes: float) -> float:
+        """Time of ``nbytes`` of one group on an idle machine: what a library chooses by."""
+        return self.latency(nbytes) + nbytes / self.rate
+
     def latency(self, nbytes: float) -> float:
         """Time over that of the bytes at full rate; a group's own, whatever others do."""
         full = x = nbytes / self.rate
