@@ -14,7 +14,7 @@ from sim.collectives import Communicator, point_to_point
 from sim.collectives.phase import CollectivePlan, Phase
 from sim.errors import ProgramError
 from sim.fold import Folding, PairClass
-from sim.kernels import kernel_time
+from sim.kernels import kernel_time, steady
 from sim.kernels.shapes import Memory
 from sim.network.fair_share import Use
 from sim.network.resources import reduce_links
@@ -33,7 +33,8 @@ from sim.program import (
     Wait,
 )
 
-COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, SYNC, WAIT, SIGNAL = range(8)
+COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, SYNC, WAIT, SIGNAL, CHAIN = range(9)
+SMS, BANDWIDTH, NOTHING = range(3)
 
 
 class Leg:
@@ -55,13 +56,15 @@ class Leg:
 class Step:
     """One op of one rank class, ready to play.
 
+    ``kind`` says what slows it: `SMS` or `BANDWIDTH` taken by communication, or `NOTHING`. ``pieces``: the steps of a chain
+    (see `sim.chain`), ``need``: seconds the host must be ahead so that none of them waits for it.
     ``alone`` seconds on an idle machine; ``key`` names the meeting (group class or pair class); ``parties`` how many
     rank classes meet; ``quick``: nothing else can ever touch what it uses; ``played`` counts starts.
     """
 
     __slots__ = (
-        "alone", "classes", "code", "key", "launch", "memory_bound", "op", "parties", "plan", "played", "quick",
-        "signals", "legs", "starts", "waits",
+        "alone", "classes", "code", "key", "kind", "launch", "legs", "need", "op", "parties", "pieces", "plan", "played",
+        "quick", "rest", "signals", "starts", "waits",
     )  # fmt: skip
 
     def __init__(self, code: int, op: Op) -> None:
@@ -69,7 +72,10 @@ class Step:
         self.op = op
         self.alone = 0.0
         self.launch = 0.0
-        self.memory_bound = False
+        self.need = 0.0
+        self.kind = NOTHING
+        self.pieces: tuple[Step, ...] = ()
+        self.rest: tuple[tuple[float, float, float], ...] = ()
         self.key: tuple[str, int] = ("", 0)
         self.parties = 1
         self.classes: tuple[int, ...] = ()
@@ -152,7 +158,8 @@ class _Compiler:
                 step = Step(COMPUTE, op)
                 step.alone = self._kernel_seconds(rank_class, op)
                 step.launch = self.launch * op.launches
-                step.memory_bound = isinstance(op.kernel, Memory)
+                step.need = -step.launch
+                step.kind = BANDWIDTH if isinstance(op.kernel, Memory) else SMS
             case Collective():
                 step = self._collective(rank_class, stream, op)
             case Send() | Recv():
@@ -175,7 +182,7 @@ class _Compiler:
         kind = int(self.cluster.device_kind[self.device_of[rank]])
         key = (kind, id(op))
         if key not in self.durations:
-            self.durations[key] = kernel_time(op.kernel, self.cluster.device_kinds[kind])
+            self.durations[key] = kernel_time(op.kernel, steady(self.cluster.device_kinds[kind]))
         return self.durations[key]
 
     def _collective(self, rank_class: int, stream: str, op: Collective) -> Step:

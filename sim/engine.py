@@ -1,32 +1,29 @@
-"""The engine: SimPy processes play a program on a cluster. Here, and only here, is time.
+"""The engine: SimPy processes play a program on a cluster. Here, and in `sim.activity`, is time.
 
 Every (rank class, stream) is one process, `run_stream`: it takes the ops of its stream in order, waits for what each
-needs, lets it run and notes when it started and ended. A running op is an *activity*: kernels run on the device,
-transfers on the network's shared resources; when another activity starts or ends, the rates of those it shares with
-change, and the pending timer is replaced by one at the new time. A kernel or transfer that shares nothing is a single SimPy
-timeout.
-
-A process waits on a `Timeout` or an `Event`; to move its end, the callbacks of the pending timer move to another.
+needs, lets it run and notes when it started and ended. A running op is an *activity* (`sim.activity`): kernels run on
+the device, transfers on the network's shared resources; when another activity starts or ends, the rates of those it
+shares with change, and their timers move. A kernel or transfer that shares nothing is a single SimPy timeout.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from simpy import Environment, Event, Timeout
 
+from sim.activity import DeviceState, Process, play, retime
+from sim.chain import host_gap, merge
 from sim.cluster import Cluster
 from sim.compile import (
-    COLLECTIVE, COMPUTE, MEMORY, RECV, SEND, SYNC, Compiled, Step, compile_program,
+    CHAIN, COLLECTIVE, COMPUTE, MEMORY, RECV, SEND, SYNC, Compiled, Step, compile_program,
 )  # fmt: skip
 from sim.errors import DeadlockError, ProgramError
 from sim.fold import Folding, fold
-from sim.network.shared import Flow, Shared
+from sim.network.shared import Shared
 from sim.program import Action, Allocate, Collective, Free, Program, Recv, Send
 from sim.timeline import HOST, Cause, StreamRecord, Timeline
-
-Process = Generator[Event, Any, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,140 +53,6 @@ class _Semaphore:
             waiter.succeed(cause)
 
 
-class _Kernel:
-    """A kernel that runs now on a device whose speed can change under it."""
-
-    __slots__ = ("left", "memory_bound", "rate", "since", "timer")
-
-    def __init__(self, step: Step, now: float) -> None:
-        self.left = step.alone
-        self.memory_bound = step.memory_bound
-        self.since = now
-        self.rate = 1.0
-        self.timer: Timeout
-
-
-class _Device:
-    """One rank class's device: the kernels on it, and what communication takes of its SMs and memory bandwidth."""
-
-    __slots__ = ("env", "host", "kernels", "memory_taken", "overlapping", "sm_taken")
-
-    def __init__(self, env: Environment, overlapping: bool) -> None:
-        self.env = env
-        self.overlapping = overlapping
-        self.host = 0.0
-        self.kernels: list[_Kernel] = []
-        self.sm_taken = 0.0
-        self.memory_taken = 0.0
-
-    def rate(self, memory_bound: bool) -> float:
-        taken = self.memory_taken if memory_bound else self.sm_taken
-        return max(1.0 - taken, 0.05) / max(len(self.kernels), 1)
-
-    def start(self, step: Step) -> _Kernel:
-        """Put a kernel on the device; its timer fires when it is done."""
-        kernel = _Kernel(step, self.env.now)
-        self.kernels.append(kernel)
-        kernel.rate = self.rate(kernel.memory_bound)
-        kernel.timer = Timeout(self.env, kernel.left / kernel.rate)
-        if len(self.kernels) > 1:
-            self.change()
-        return kernel
-
-    def stop(self, kernel: _Kernel) -> None:
-        self.kernels.remove(kernel)
-        if self.kernels:
-            self.change()
-
-    def take(self, sm: float, memory: float) -> None:
-        """Communication takes (or, negative, gives back) a share of the device."""
-        self.sm_taken += sm
-        self.memory_taken += memory
-        if self.kernels:
-            self.change()
-
-    def change(self) -> None:
-        """Let every running kernel go on at its new rate."""
-        now = self.env.now
-        for kernel in self.kernels:
-            rate = self.rate(kernel.memory_bound)
-            if rate != kernel.rate:
-                kernel.left -= (now - kernel.since) * kernel.rate
-                kernel.since, kernel.rate = now, rate
-                kernel.timer = _move(kernel.timer, max(kernel.left, 0.0) / rate)
-
-
-def _move(timer: Timeout, delay: float) -> Timeout:
-    """Let what waits on a timer wait ``delay`` from now instead; the old timer fires for nobody."""
-    moved = Timeout(timer.env, delay)
-    assert moved.callbacks is not None and timer.callbacks is not None
-    moved.callbacks.extend(timer.callbacks)
-    timer.callbacks.clear()
-    return moved
-
-
-class _Transfer:
-    """A collective or message that runs now: its legs one after another, each a latency, then bytes at a shared rate."""
-
-    __slots__ = ("done", "flow", "left", "leg", "run", "since", "start", "step", "timer")
-
-    def __init__(self, run: "_Run", step: Step) -> None:
-        self.run = run
-        self.step = step
-        self.done = Event(run.env)
-        self.start = run.env.now
-        self.leg = -1
-        self.flow: Flow | None = None
-        self.left = self.since = 0.0
-        self.timer: Timeout
-        step.played += 1
-        self._next(None)
-
-    def _next(self, _: Event | None) -> None:
-        """Begin the next leg, or end."""
-        if self.leg >= 0:
-            self._tax(-1.0)
-        self.leg += 1
-        if self.leg == len(self.step.legs):
-            self.done.succeed(self)
-            return
-        self._tax(1.0)
-        leg = self.step.legs[self.leg]
-        if leg.latency > 0:
-            self._after(leg.latency, self._flow)
-        else:
-            self._flow(None)
-
-    def _flow(self, _: Event | None) -> None:
-        leg = self.step.legs[self.leg]
-        if not leg.nbytes:
-            self._next(None)
-            return
-        self.flow = Flow(leg.ceiling, leg.weight, leg.uses)
-        self.left, self.since = leg.nbytes, self.run.env.now
-        self._after(leg.nbytes / leg.ceiling, self._landed)
-        self.run.flows[self.flow] = (self, leg.ceiling)
-        self.run.retime(self.run.shared.start(self.flow))
-
-    def _landed(self, _: Event | None) -> None:
-        assert self.flow is not None
-        flow, self.flow = self.flow, None
-        del self.run.flows[flow]
-        self.run.retime(self.run.shared.stop(flow))
-        self._next(None)
-
-    def _after(self, delay: float, then: Any) -> None:
-        self.timer = Timeout(self.run.env, delay)
-        assert self.timer.callbacks is not None
-        self.timer.callbacks.append(then)
-
-    def _tax(self, sign: float) -> None:
-        leg = self.step.legs[self.leg]
-        if leg.sm_share or leg.memory_share:
-            for rank_class in self.step.classes:
-                self.run.devices[rank_class].take(sign * leg.sm_share, sign * leg.memory_share)
-
-
 class _Meeting:
     """A collective for which not all rank classes have arrived."""
 
@@ -209,8 +72,7 @@ class _Run:
         self.folding = folding
         self.compiled = compiled
         self.shared = Shared(compiled.capacity)
-        self.flows: dict[Flow, tuple[_Transfer, float]] = {}
-        self.devices = [_Device(self.env, overlap) for overlap in compiled.overlapping]
+        self.devices = [DeviceState(self.env, overlap) for overlap in compiled.overlapping]
         self.semaphores = [
             [_Semaphore(name, count) for name, count in zip(names, counts, strict=True)]
             for names, counts in compiled.semaphores
@@ -219,17 +81,6 @@ class _Run:
         self.mail: dict[tuple[object, ...], "_Mail"] = {}
         self.finished = Event(self.env)
         self.running = 0
-
-    def retime(self, flows: Iterable[Flow]) -> None:
-        """Let flows whose rate changed go on at the new one."""
-        now = self.env.now
-        for flow in flows:
-            transfer, rate = self.flows[flow]
-            if flow.rate != rate:
-                transfer.left -= (now - transfer.since) * rate
-                transfer.since = now
-                self.flows[flow] = (transfer, flow.rate)
-                transfer.timer = _move(transfer.timer, max(transfer.left, 0.0) / flow.rate)
 
 
 class _Mail:
@@ -266,15 +117,14 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
                 if env.now > since:
                     record.gaps.append((since, env.now, cause))
             code = step.code
-            if code == COMPUTE:
+            if code == COMPUTE or code == CHAIN:
                 if step.launch:
-                    device.host += step.launch
-                    if device.host > env.now:
-                        record.gaps.append((env.now, device.host, HOST))
-                        yield Timeout(env, device.host - env.now)
+                    yield from _launch(run, record, step)
                 start = env.now
                 for number in step.starts:
                     semaphores[number].signal((here, len(spans) - 1))
+                if code == CHAIN:
+                    _note_memory(record, step, start)
                 if device.overlapping:
                     kernel = device.start(step)
                     yield kernel.timer
@@ -283,16 +133,14 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
                     yield Timeout(env, step.alone)
                 spans.append((step.op, action, start, start, env.now))
             elif code == COLLECTIVE:
-                posted = env.now
+                posted = start = env.now
                 if step.quick:
                     step.played += 1
-                    start = posted
                     yield Timeout(env, step.alone)
-                elif not step.legs:
-                    start = posted
+                elif step.parties == 1:
+                    yield from play(env, run.shared, run.devices, step)
                 else:
-                    transfer = yield _meet(run, record, step, met)
-                    start = transfer.start
+                    start = yield from _meet(run, record, step, met)
                 spans.append((step.op, action, posted, start, env.now))
             elif code == SEND:
                 posted = env.now
@@ -300,9 +148,8 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
                 if ready is not None:
                     yield ready
                 start = env.now
-                transfer = _Transfer(run, step)
                 _departed(run, step, action, start)
-                yield transfer.done
+                yield from play(env, run.shared, run.devices, step)
                 _arrived(run, step, action)
                 spans.append((step.op, action, posted, start, env.now))
             elif code == RECV:
@@ -312,11 +159,7 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
                     yield landed
                 spans.append((step.op, action, posted, max(mail.start, posted), env.now))
             elif code == MEMORY:
-                op = step.op
-                assert isinstance(op, Allocate | Free)
-                record.memory.append(
-                    (env.now, op.category, op.nbytes if isinstance(op, Allocate) else -op.nbytes)
-                )
+                record.memory.append((env.now, *_taken(step)))
                 continue
             elif code == SYNC:
                 device.host = max(device.host, env.now)
@@ -330,10 +173,44 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
         run.finished.succeed()
 
 
-def _meet(run: _Run, record: StreamRecord, step: Step, met: dict[tuple[str, int], int]) -> Event:
-    """Join the collective; what is returned fires when it is over, with the transfer."""
-    if step.parties == 1:
-        return _Transfer(run, step).done
+def _launch(run: _Run, record: StreamRecord, step: Step) -> Process:
+    """Let the host launch a kernel (or the kernels of a chain); wait for it where it is behind."""
+    env, device = run.env, run.devices[record.rank_class]
+    if step.code == COMPUTE:
+        gap = device.host + step.launch - env.now
+    elif device.host + step.need <= env.now:
+        gap = 0.0
+    else:
+        gap = host_gap(step, device.host, env.now)
+    device.host += step.launch
+    if gap > 0:
+        record.gaps.append((env.now, env.now + gap, HOST))
+        yield Timeout(env, gap)
+
+
+def _taken(step: Step) -> tuple[str, float]:
+    op = step.op
+    assert isinstance(op, Allocate | Free)
+    return op.category, op.nbytes if isinstance(op, Allocate) else -op.nbytes
+
+
+def _note_memory(record: StreamRecord, step: Step, start: float) -> None:
+    """Note the allocations inside a chain, at the times they have on an idle machine."""
+    offset = start
+    for piece in step.pieces:
+        if piece.code == MEMORY:
+            record.memory.append((offset, *_taken(piece)))
+        else:
+            offset += piece.alone
+
+
+def _meet(
+    run: _Run, record: StreamRecord, step: Step, met: dict[tuple[str, int], int]
+) -> Generator[Event, Any, float]:
+    """Join a collective of several rank classes and wait for its end; return when it started.
+
+    The last to arrive plays it; the others wait.
+    """
     turn = met[step.key] = met.get(step.key, -1) + 1
     where = (step.key, record.name, turn)
     meeting = run.meetings.get(where)
@@ -341,14 +218,15 @@ def _meet(run: _Run, record: StreamRecord, step: Step, met: dict[tuple[str, int]
         meeting = run.meetings[where] = _Meeting(run.env, step)
     _agree(run, record, step, meeting.first)
     meeting.arrived += 1
-    if meeting.arrived == step.parties:
-        del run.meetings[where]
-        transfer = _Transfer(run, step)
-        assert transfer.done.callbacks is not None
-        transfer.done.callbacks.append(lambda done: meeting.event.succeed(done.value))
-    else:
+    if meeting.arrived < step.parties:
         record.state = (step, meeting)
-    return meeting.event
+        start: float = yield meeting.event
+        return start
+    del run.meetings[where]
+    start = run.env.now
+    yield from play(run.env, run.shared, run.devices, step)
+    meeting.event.succeed(start)
+    return start
 
 
 def _agree(run: _Run, record: StreamRecord, step: Step, first: Step) -> None:
@@ -428,7 +306,7 @@ def _change_link(run: _Run, change: LinkChange) -> Process:
         old = run.shared.capacity[resource]
         for flow in run.shared.users[resource]:
             flow.ceiling *= max(1.0, change.bandwidth / old)
-        run.retime(run.shared.set_capacity(resource, change.bandwidth))
+        retime(run.env.now, run.shared.set_capacity(resource, change.bandwidth))
 
 
 def simulate(
@@ -439,11 +317,13 @@ def simulate(
     unfolded: bool = False,
     launch: float = 0.0,
     changes: Sequence[LinkChange] = (),
+    merged: bool = False,
 ) -> Timeline:
     """Replay a program on a cluster and return what happened when.
 
     ``placement`` (num_ranks,): the device of each rank (default: rank r on device r). ``unfolded`` plays every rank on
     its own. ``launch``: host seconds a kernel. ``changes``: links whose bandwidth changes on the way.
+    ``merged`` plays runs of ops that nothing interrupts as one step each (`sim.chain`): the same times, fewer events.
     `DeadlockError` if ranks wait for each other for ever; `ProgramError` if they disagree.
     """
     device_of = _placement(program, cluster, placement)
@@ -452,6 +332,8 @@ def simulate(
     compiled = compile_program(
         program, folding, cluster, device_of, launch=launch, keep_links=changed
     )
+    if merged:
+        merge(compiled)
     run = _Run(compiled, folding)
     records = [
         StreamRecord(index=i, rank_class=s.rank_class, name=s.name, computes=s.computes)

@@ -108,11 +108,20 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """Ops played as one (see `sim.chain`), and the seconds each takes alone. Programs do not hold any."""
+
+    ops: "tuple[Op, ...]"
+    alone: tuple[float, ...]
+    name: str = "merged"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sync:
     """The host waits here until the stream has come this far (``torch.cuda.synchronize``, ``.item()``)."""
 
 
-Op = Compute | Collective | Send | Recv | Allocate | Free | Wait | Signal | Sync
+Op = Compute | Collective | Send | Recv | Allocate | Free | Wait | Signal | Sync | Merged
 
 
 class Action(NamedTuple):

@@ -1,6 +1,7 @@
 """Shared: the activities that are on the network now, and the rate each has."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +12,20 @@ _MANY = 24
 
 
 class Flow:
-    """One activity's claim on the network: ceiling, weight, resources used, and the rate it has now."""
+    """One activity's claim on the network: ceiling, weight, resources used, and the rate it should have now.
 
-    __slots__ = ("ceiling", "rate", "uses", "weight")
+    ``left`` bytes, ``since`` (s), ``speed`` (the rate it has been going at since then) and ``timer`` are the engine's.
+    """
+
+    __slots__ = ("ceiling", "left", "rate", "since", "speed", "timer", "uses", "weight")
 
     def __init__(self, ceiling: float, weight: float, uses: tuple[Use, ...]) -> None:
         self.ceiling = ceiling
         self.weight = weight
         self.uses = uses
-        self.rate = 0.0
+        self.rate = self.speed = ceiling
+        self.left = self.since = 0.0
+        self.timer: Any = None
 
 
 class Shared:
