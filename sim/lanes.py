@@ -1,0 +1,222 @@
+"""Lanes: a timeline as rows of bars, at the detail a picture of given resolution can show.
+
+A rank class has a lane for each stream that computes and, under it, lanes of communication. In a lane of *actions* the
+kernels of one action are one bar wherever they follow each other within a pixel, and recompute is a strip along
+its foot; in a lane of *kernels* each is drawn. Communication narrower than a few pixels is thinned to blocks whose
+``solid`` share is the time it takes of them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from sim.palette import ACTION_PHASE, HOST_HUE, PHASES, axis_hue, mix, shade
+from sim.program import Collective, Compute, Op, Recv, Send
+from sim.timeline import HOST, RawSpan, StreamRecord, Timeline
+
+Detail = Literal["actions", "kernels"]
+Window = tuple[float, float]
+THIN = 3.0
+"""Bars of communication narrower than this many pixels are thinned."""
+KIND_WHITE = {"all_gather": 0.35, "all_reduce": -0.25}
+"""White (or black) in an axis's colour by what the collective does; forward messages are light too."""
+
+
+class Bar(NamedTuple):
+    """One bar: [start, end) in s, colour, legend label, text (may be empty), opacity, share of the lane's height."""
+
+    start: float
+    end: float
+    colour: str
+    label: str
+    text: str = ""
+    solid: float = 1.0
+    height: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A row of bars: its name, its rank class and its height, 1.0 that of a stream that computes."""
+
+    name: str
+    rank_class: int
+    height: float
+    bars: list[Bar]
+
+
+def num_chunks(timeline: Timeline) -> int:
+    """Return how many chunks a rank holds."""
+    chunks = {action.chunk for script in timeline.program.scripts for stream in script.streams.values()
+              for action, _ in stream}  # fmt: skip
+    return max(chunks, default=0) + 1
+
+
+def inside(spans: Iterable[RawSpan], window: Window) -> Iterator[RawSpan]:
+    """Yield the spans that show in a window and take time."""
+    low, high = window
+    return (span for span in spans if span[4] > low and span[3] < high and span[4] > span[3])
+
+
+def compute_lane(
+    timeline: Timeline, stream: StreamRecord, window: Window, pixel: float, detail: Detail
+) -> Lane:
+    """Return the lane of a stream that computes; ``pixel`` is the seconds of one."""
+    spans = list(inside(stream.spans, window))
+    chunks = num_chunks(timeline)
+    if detail == "kernels":
+        bars = [_kernel_bar(span, chunks) for span in spans]
+    else:
+        bars = _action_bars(spans, chunks, pixel) + _recompute_strips(spans, pixel)
+    return Lane(name=stream.name, rank_class=stream.rank_class, height=1.0, bars=bars)
+
+
+def _kernel_bar(span: RawSpan, chunks: int) -> Bar:
+    op, action, _, start, end = span
+    if isinstance(op, Compute):
+        hue = PHASES.get(op.phase, PHASES["F"])
+        return Bar(start, end, shade(hue.colour, action.chunk, chunks), hue.label, op.name)
+    colour, label = communication_hue(op)
+    return Bar(start, end, colour, label, getattr(op, "name", ""))
+
+
+def _action_hue(span: RawSpan, chunks: int) -> tuple[str, str]:
+    op, action = span[0], span[1]
+    phase = ACTION_PHASE.get(action.kind, getattr(op, "phase", "F"))
+    if action.kind == "F&B" and isinstance(op, Compute):
+        phase = op.phase
+    hue = PHASES.get(phase, PHASES["F"])
+    label = "backward" if action.kind == "BW" else hue.label
+    label = "input gradient" if action.kind == "B" else label
+    return shade(hue.colour, action.chunk, chunks), label
+
+
+def _action_bars(spans: Sequence[RawSpan], chunks: int, pixel: float) -> list[Bar]:
+    """Merge what follows within a pixel and belongs to one action; wide inline communication stays apart.
+
+    The text is the microbatch, or what it is where there is one microbatch only.
+    """
+    bars: list[Bar] = []
+    actions: list[object] = []
+    hues: dict[object, tuple[str, str]] = {}
+    several = any(span[1].microbatch > 0 for span in spans)
+    for span in spans:
+        op, action, _, start, end = span
+        if not isinstance(op, Compute) and end - start > THIN * pixel:
+            colour, label = communication_hue(op)
+            bars.append(Bar(start, end, colour, label))
+            actions.append(None)
+            continue
+        key = (action, op.phase) if action.kind == "F&B" and isinstance(op, Compute) else action
+        if key not in hues:
+            hues[key] = _action_hue(span, chunks)
+        if actions and actions[-1] == key and start - bars[-1].end <= pixel:
+            bars[-1] = bars[-1]._replace(end=end)
+        else:
+            text = str(action.microbatch) if action.microbatch >= 0 else ""
+            bars.append(Bar(start, end, *hues[key], text if several else hues[key][1]))
+            actions.append(key)
+    return bars
+
+
+def _recompute_strips(spans: Sequence[RawSpan], pixel: float) -> list[Bar]:
+    """Return a strip along the foot of the lane wherever a pass is run again."""
+    hue = PHASES["R"]
+    again = [
+        (start, end)
+        for op, _, _, start, end in spans
+        if isinstance(op, Compute) and op.phase == "R"
+    ]
+    return [
+        Bar(start, end, hue.colour, hue.label, solid=max(solid, 0.4), height=0.3)
+        for start, end, solid in thin(again, pixel)
+    ]
+
+
+def communication_hue(op: Op) -> tuple[str, str]:
+    """Return colour and legend label of a collective or message."""
+    match op:
+        case Collective():
+            hue = axis_hue(op.axis)
+            kind = op.kind.replace("_", "-")
+            return mix(hue.colour, KIND_WHITE.get(op.kind, 0.0)), f"{hue.label} {kind}"
+        case Send() | Recv():
+            hue = axis_hue(op.channel)
+            forward = op.phase == "F"
+            return mix(hue.colour, 0.35 if forward else 0.0), (
+                f"{hue.label} {'forward' if forward else 'backward'}"
+            )
+        case _:
+            return HOST_HUE.colour, HOST_HUE.label
+
+
+def communication_lane(
+    name: str,
+    rank_class: int,
+    spans: Iterable[RawSpan],
+    pixel: float,
+    *,
+    height: float,
+    names: bool,
+) -> Lane:
+    """Return a lane of transfers; ``names`` writes what each is where it fits."""
+    by_hue: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    wide: list[Bar] = []
+    for op, _, _, start, end in spans:
+        colour, label = communication_hue(op)
+        if end - start > THIN * pixel:
+            wide.append(Bar(start, end, colour, label, getattr(op, "name", "") if names else ""))
+        else:
+            by_hue.setdefault((colour, label), []).append((start, end))
+    narrow = [
+        Bar(start, end, colour, label, solid=max(solid, 0.15))
+        for (colour, label), found in by_hue.items()
+        for start, end, solid in thin(found, pixel)
+    ]
+    return Lane(name=name, rank_class=rank_class, height=height, bars=narrow + wide)
+
+
+def thin(
+    intervals: Sequence[tuple[float, float]], pixel: float
+) -> list[tuple[float, float, float]]:
+    """Join intervals that share a block of a few pixels: (start, end, share of it that is busy)."""
+    if not intervals:
+        return []
+    ordered = np.array(sorted(intervals))
+    block = np.floor(ordered[:, 0] / (THIN * pixel))
+    first = np.flatnonzero(np.diff(block, prepend=block[0] - 1))
+    start = ordered[first, 0]
+    end = np.maximum.reduceat(ordered[:, 1], first)
+    busy = np.add.reduceat(ordered[:, 1] - ordered[:, 0], first)
+    solid = np.minimum(busy / np.maximum(end - start, pixel), 1.0)
+    return list(
+        zip(start.tolist(), np.maximum(end, start + pixel).tolist(), solid.tolist(), strict=True)
+    )
+
+
+def host_lane(
+    stream: StreamRecord, window: Window, *, height: float, threshold: float
+) -> Lane | None:
+    """Return a lane of the host's launches that kept a stream waiting, if they last ``threshold`` s together."""
+    low, high = window
+    bars = [
+        Bar(start, end, HOST_HUE.colour, "host launch")
+        for start, end, cause in stream.gaps
+        if cause == HOST and end > low and start < high
+    ]
+    if sum(bar.end - bar.start for bar in bars) < threshold:
+        return None
+    return Lane(name="host", rank_class=stream.rank_class, height=height, bars=bars)
+
+
+def transfers(stream: StreamRecord, window: Window) -> Iterator[RawSpan]:
+    """Yield the collectives and messages of a stream that show in a window."""
+    return (span for span in inside(stream.spans, window) if not isinstance(span[0], Compute))
+
+
+def axis_of(op: Op) -> str:
+    """Return the mesh axis of a collective or message."""
+    if isinstance(op, Collective):
+        return op.axis.partition(".")[0]
+    return op.channel.partition(".")[0] if isinstance(op, Send | Recv) else ""

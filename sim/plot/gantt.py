@@ -1,0 +1,369 @@
+"""Gantt chart of a step: a row a pipeline place (rank class), its kernels and, thinner below, its communication."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sim.errors import InputError
+from sim.lanes import (
+    Bar,
+    Detail,
+    Lane,
+    Window,
+    axis_of,
+    communication_lane,
+    compute_lane,
+    host_lane,
+    inside,
+    num_chunks,
+    transfers,
+)
+from sim.palette import ACTION_PHASE, AXES, IDLE, PHASES, ink, rgb, shade
+from sim.program import Compute
+from sim.timeline import StreamRecord, Timeline
+from sim.units import ms, us
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, DPI = 14.0, 150
+MARGINS = 1.0
+"""Inches of the width that are not the chart."""
+ROWS = 48
+"""At most so many rank classes are drawn unless they are asked for."""
+FEW = 2
+"""Up to so many rank classes get a lane for every stream."""
+THIN_LANE, STREAM_LANE, ROW_GAP = 0.2, 0.7, 0.22
+INCHES, INCHES_FEW = 0.25, 0.36
+"""Height of a stream that computes."""
+FONT, CHARACTER = 6.5, 0.62
+"""Size of text in bars (points), and the width of a character in sizes."""
+KERNEL_PIXELS = 7.0
+"""Kernels are drawn one by one where half of them are at least this wide."""
+MAX_TEXTS = 3000
+PHASE_ORDER = ("forward", "backward", "input gradient", "weight gradient", "recompute", "optimizer")
+
+
+class Cell(NamedTuple):
+    """One action of a schedule: ``kind`` F, B, W, BW; times in any unit."""
+
+    kind: str
+    chunk: int
+    microbatch: int
+    start: float
+    end: float
+
+
+def gantt(
+    timeline: Timeline,
+    *,
+    window: Window | None = None,
+    rank_classes: Sequence[int] | None = None,
+    detail: Detail | None = None,
+    title: str | None = None,
+    width: float = WIDTH,
+) -> "Figure":
+    """Draw a timeline over ``window`` (s; default the step), one row a rank class; ``width`` in inches.
+
+    ``detail``: bars of whole actions, or of kernels (default: kernels where wide enough). Raises `InputError` for an
+    empty window.
+    """
+    low, high = window or (0.0, timeline.step_time)
+    if not low < high:
+        raise InputError(f"window {low}:{high} is empty; give two times in s, the earlier first")
+    shown = list(rank_classes) if rank_classes is not None else shown_classes(timeline)
+    pixel = (high - low) / ((width - MARGINS) * DPI)
+    lanes = timeline_lanes(timeline, shown, (low, high), pixel, detail)
+    busy = sum(map(_kernel_share, [timeline] * len(shown), shown)) / max(len(shown), 1)
+    caption = title or (
+        f"one step on {timeline.program.num_ranks:,} devices: {_time(timeline.step_time)}, kernels run"
+        f" {busy:.0%} of it; blank is idle"
+    )
+    if high < timeline.step_time or low > 0:
+        caption += f"; {low:.6g} to {high:.6g} s"
+    if num_chunks(timeline) > 1:
+        caption += f"; {num_chunks(timeline)} chunks, the first darkest"
+    if len(shown) < timeline.num_classes:
+        caption += f"; {len(shown)} of {timeline.num_classes:,} rank classes"
+    names = {c: _row_name(timeline, c, shown) for c in shown}
+    return draw_lanes(lanes, (low, high), names=names, title=caption, width=width)
+
+
+def cells_gantt(
+    rows: Sequence[tuple[str, Iterable[Cell]]],
+    *,
+    title: str = "",
+    unit: str = "",
+    width: float = WIDTH,
+) -> "Figure":
+    """Draw the actions of a schedule, one row a rank: (name, cells)."""
+    filled = [(name, list(cells)) for name, cells in rows]
+    every = [cell for _, cells in filled for cell in cells]
+    chunks = max((cell.chunk for cell in every), default=0) + 1
+    lanes = [
+        Lane(name="", rank_class=i, height=1.0, bars=[_cell_bar(c, chunks) for c in cells])
+        for i, (_, cells) in enumerate(filled)
+    ]
+    end = max((cell.end for cell in every), default=1.0)
+    names = {i: name for i, (name, _) in enumerate(filled)}
+    return draw_lanes(lanes, (0.0, end), names=names, title=title, width=width, unit=unit)
+
+
+def _cell_bar(cell: Cell, chunks: int) -> Bar:
+    hue = PHASES[ACTION_PHASE.get(cell.kind, "F")]
+    label = "backward" if cell.kind == "BW" else hue.label
+    label = "input gradient" if cell.kind == "B" else label
+    return Bar(
+        cell.start, cell.end, shade(hue.colour, cell.chunk, chunks), label, str(cell.microbatch)
+    )
+
+
+def shown_classes(timeline: Timeline, most: int = ROWS) -> list[int]:
+    """Return the rank classes worth a row, by place: all if few, else the largest of each place, evenly thinned."""
+    order = sorted(range(timeline.num_classes), key=lambda c: (timeline.place(c), c))
+    if len(order) <= most:
+        return order
+    largest: dict[int, int] = {}
+    for c in order:
+        place = timeline.place(c)
+        if place not in largest or timeline.folding.size[c] > timeline.folding.size[largest[place]]:
+            largest[place] = c
+    found = list(largest.values())
+    return [found[i] for i in np.unique(np.linspace(0, len(found) - 1, most).round().astype(int))]
+
+
+def timeline_lanes(
+    timeline: Timeline, shown: Sequence[int], window: Window, pixel: float, detail: Detail | None
+) -> list[Lane]:
+    """Return the lanes of rank classes: by stream where there are few classes, else by axis."""
+    streams = [s for c in shown for s in timeline.streams_of[c]]
+    chosen: Detail = detail or _detail(streams, window, pixel)
+    lanes: list[Lane] = []
+    axes = _axes_present(streams, window)
+    for c in shown:
+        own = timeline.streams_of[c]
+        computing = [s for s in own if s.computes]
+        if len(shown) <= FEW:
+            hosts = [
+                host_lane(s, window, height=STREAM_LANE, threshold=4 * pixel) for s in computing
+            ]
+            lanes += [lane for lane in hosts if lane]
+            lanes += [compute_lane(timeline, s, window, pixel, chosen) for s in computing]
+            lanes += [
+                communication_lane(s.name, c, spans, pixel, height=STREAM_LANE, names=True)
+                for s in own
+                if not s.computes and (spans := list(transfers(s, window)))
+            ]
+            continue
+        lanes += [compute_lane(timeline, s, window, pixel, chosen) for s in computing]
+        for axis in axes:
+            spans = [x for s in own for x in transfers(s, window) if axis_of(x[0]) == axis]
+            lanes.append(communication_lane(axis, c, spans, pixel, height=THIN_LANE, names=False))
+    return lanes
+
+
+def _axes_present(streams: Iterable[StreamRecord], window: Window) -> list[str]:
+    """Axes that take time, in the palette's order."""
+    found = {axis_of(span[0]) for stream in streams for span in transfers(stream, window)}
+    return [a for a in AXES if a in found] + sorted(found - set(AXES) - {"", "model", "embedding"})
+
+
+def _detail(streams: Iterable[StreamRecord], window: Window, pixel: float) -> Detail:
+    widths = [
+        s[4] - s[3]
+        for stream in streams
+        if stream.computes
+        for s in inside(stream.spans, window)
+        if isinstance(s[0], Compute)
+    ]
+    if not widths:
+        return "actions"
+    return "kernels" if float(np.median(widths)) > KERNEL_PIXELS * pixel else "actions"
+
+
+def _kernel_share(timeline: Timeline, rank_class: int) -> float:
+    """Share of the step in which a rank class's kernels run."""
+    seconds = sum(s.end - s.start for s in timeline.spans(rank_class) if isinstance(s.op, Compute))
+    return seconds / timeline.step_time if timeline.step_time else 0.0
+
+
+def _row_name(timeline: Timeline, rank_class: int, shown: Sequence[int]) -> str:
+    """Name a row by its place; by its first rank too where several classes share the place."""
+    place = timeline.place(rank_class)
+    if sum(timeline.place(c) == place for c in shown) == 1 and len(shown) > 1:
+        return str(place)
+    rank, size = timeline.folding.representative[rank_class], timeline.folding.size[rank_class]
+    return f"rank {rank:,}" + (f" (x {size:,})" if size > 1 and len(shown) <= FEW else "")
+
+
+def draw_lanes(
+    lanes: Sequence[Lane],
+    window: Window,
+    *,
+    names: Mapping[int, str],
+    title: str,
+    width: float = WIDTH,
+    unit: str | None = None,
+) -> "Figure":
+    """Draw lanes from the top down, those of a rank class together; ``unit`` of the times (default s)."""
+    from matplotlib.figure import Figure
+
+    tops, total = _stack(lanes)
+    scale = INCHES_FEW if len(names) <= FEW else INCHES
+    height = min(max(total * scale, 0.5) + 1.15, 40.0)
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
+    axes = figure.add_axes((0.055, 0.76 / height, 0.935, 1.0 - 1.1 / height))
+    factor, symbol = _scale(window) if unit is None else (1.0, unit)
+    _draw_bars(axes, lanes, tops, factor)
+    _write_texts(axes, lanes, tops, factor, window, (width - MARGINS) * 72)
+    axes.set_xlim(window[0] * factor, window[1] * factor)
+    axes.set_ylim(total, 0)
+    _label_rows(axes, lanes, tops, names)
+    axes.set_xlabel(f"time ({symbol})" if symbol else "time", fontsize=8, labelpad=2)
+    axes.set_title(title, fontsize=9, loc="left", pad=5)
+    axes.tick_params(labelsize=7.5, length=2)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    _legend(figure, lanes)
+    return figure
+
+
+def _stack(lanes: Sequence[Lane]) -> tuple[list[float], float]:
+    """Top of every lane, and the height of all; classes are set apart."""
+    tops, y = [], 0.0
+    before: int | None = None
+    for lane in lanes:
+        if before is not None and lane.rank_class != before:
+            y += ROW_GAP
+        tops.append(y)
+        y += lane.height + 0.04
+        before = lane.rank_class
+    return tops, max(y, 1.0)
+
+
+def _draw_bars(axes: "Axes", lanes: Sequence[Lane], tops: Sequence[float], factor: float) -> None:
+    from matplotlib.collections import PolyCollection
+
+    boxes: list[tuple[float, float, float, float]] = []
+    colours: list[tuple[float, float, float, float]] = []
+    known: dict[str, tuple[float, float, float]] = {}
+    for lane, top in zip(lanes, tops, strict=True):
+        axes.axhspan(top, top + lane.height, color=IDLE.colour, lw=0, zorder=0)
+        bottom = top + lane.height
+        for bar in lane.bars:
+            if bar.colour not in known:
+                known[bar.colour] = rgb(bar.colour)
+            boxes.append(
+                (bar.start * factor, bar.end * factor, bottom - lane.height * bar.height, bottom)
+            )
+            colours.append((*known[bar.colour], bar.solid))
+    if not boxes:
+        return
+    left, right, upper, lower = np.array(boxes).T
+    corners = np.stack([left, upper, right, upper, right, lower, left, lower], axis=1)
+    collection = PolyCollection(
+        list(corners.reshape(-1, 4, 2)), facecolors=np.array(colours), linewidths=0, zorder=1
+    )
+    axes.add_collection(collection, autolim=False)
+    _separate(axes, left, right, upper, lower)
+
+
+def _separate(axes: "Axes", left: Any, right: Any, upper: Any, lower: Any) -> None:
+    """Draw a white line at the left of bars wide enough to spare it."""
+    from matplotlib.collections import LineCollection
+
+    span = float(right.max() - left.min()) or 1.0
+    wide = (right - left) > span * 4.0 / (WIDTH * DPI)
+    points = np.stack([left, upper, left, lower], axis=1)[wide].reshape(-1, 2, 2)
+    axes.add_collection(
+        LineCollection(points.tolist(), colors="white", linewidths=0.5, zorder=2), autolim=False
+    )
+
+
+def _write_texts(
+    axes: "Axes",
+    lanes: Sequence[Lane],
+    tops: Sequence[float],
+    factor: float,
+    window: Window,
+    points: float,
+) -> None:
+    """Write the texts that fit ``points`` of width: of numbers, only where the longest of the lane would."""
+    low, high = window
+    written = 0
+    for lane, top in zip(lanes, tops, strict=True):
+        digits = max((len(bar.text) for bar in lane.bars if bar.text.isdigit()), default=0)
+        for bar in lane.bars:
+            if not bar.text or written >= MAX_TEXTS:
+                continue
+            left, right = max(bar.start, low), min(bar.end, high)
+            room = (right - left) * points / (high - low)
+            need = FONT * CHARACTER * (digits + 0.3 if bar.text.isdigit() else len(bar.text))
+            if room < need * 0.85:
+                continue
+            axes.text(
+                (left + right) / 2 * factor, top + lane.height * 0.52, bar.text,
+                fontsize=FONT if room > need * 1.1 else FONT * 0.8,
+                ha="center", va="center", color=ink(bar.colour), zorder=3, clip_on=True,
+            )  # fmt: skip
+            written += 1
+
+
+def _label_rows(
+    axes: "Axes", lanes: Sequence[Lane], tops: Sequence[float], names: Mapping[int, str]
+) -> None:
+    ticks, labels = [], []
+    if len(names) <= FEW and any(lane.height < 1 for lane in lanes):
+        for lane, top in zip(lanes, tops, strict=True):
+            ticks.append(top + lane.height / 2)
+            labels.append(lane.name)
+        axes.set_ylabel(", ".join(names.values()), fontsize=8)
+    else:
+        seen: set[int] = set()
+        for lane, top in zip(lanes, tops, strict=True):
+            if lane.rank_class not in seen:
+                seen.add(lane.rank_class)
+                ticks.append(top + lane.height / 2)
+                labels.append(names[lane.rank_class])
+        if all(name.isdigit() for name in names.values()):
+            axes.set_ylabel("pipeline place", fontsize=8)
+    axes.set_yticks(ticks, labels)
+
+
+def _legend(figure: "Figure", lanes: Sequence[Lane]) -> None:
+    """Name each colour once, in the mean of its shades, phases first."""
+    from matplotlib.patches import Patch
+
+    found: dict[str, list[str]] = {}
+    for lane in lanes:
+        for bar in lane.bars:
+            shades = found.setdefault(bar.label, [])
+            if bar.colour not in shades:
+                shades.append(bar.colour)
+    order = sorted(
+        found, key=lambda label: (PHASE_ORDER.index(label) if label in PHASE_ORDER else 99, label)
+    )
+    patches = [
+        Patch(facecolor=np.mean([rgb(colour) for colour in found[label]], axis=0), label=label)
+        for label in order
+    ]
+    patches.append(Patch(facecolor=IDLE.colour, edgecolor="#bbbbbb", lw=0.5, label="idle"))
+    columns = -(-len(patches) // -(-len(patches) // 10))
+    figure.legend(
+        handles=patches, loc="lower center", ncols=columns, fontsize=7.5, frameon=False,
+        handlelength=1.2, handleheight=0.9, columnspacing=1.2, bbox_to_anchor=(0.52, 0.0),
+    )  # fmt: skip
+
+
+def _scale(window: Window) -> tuple[float, str]:
+    """Return what to multiply seconds by, and the symbol of the result."""
+    length = window[1] - window[0]
+    if length >= 0.5:
+        return 1.0, "s"
+    return (1.0 / ms, "ms") if length >= 0.5 * ms else (1.0 / us, "us")
+
+
+def _time(seconds: float) -> str:
+    factor, symbol = _scale((0.0, seconds))
+    return f"{seconds * factor:.3g} {symbol}"
