@@ -83,7 +83,7 @@ class Machine:
     """What a description says: the server and its fabric, or a preset; the algorithm named (``auto`` if none).
 
     ``copies``: devices of a chip that run the collective at once over the links of the chip. ``exact``: whether it
-    says enough to calibrate on.
+    says enough to calibrate on (of several racks it is not known how many adapters a rack uses).
     """
 
     host: Host | None
@@ -113,10 +113,9 @@ def read_hardware(text: str) -> Machine:
         host = replace(host, domain_devices=int(cut[1]))
     if "pairwise" in low:
         host = replace(host, devices=2, nics=2, scale_up_bandwidth=300 * GB)
-    exact = not any(word in low for word in ("unnamed", "pairwise", "-class", "pcie"))
-    return Machine(
-        _with_network(host, low), "", algorithm, int(racks[1]) if racks else 0, exact=exact
-    )
+    several = int(racks[1]) if racks else 0
+    vague = several > 1 or any(word in low for word in ("unnamed", "pairwise", "-class", "pcie"))
+    return Machine(_with_network(host, low), "", algorithm, several, exact=not vague)
 
 
 def _tpu(low: str) -> str:

@@ -192,7 +192,7 @@ def changed(table: Table, kind: str, constants: Mapping[str, float]) -> dict[str
 def _plain(prefix: str, *, steps: bool = True) -> dict[str, Bounds]:
     bounds = {
         f"{prefix}base": (15 * us, 4 * us, 800 * us),
-        f"{prefix}ramp": (0.8, 0.5, 1.0),
+        f"{prefix}ramp": (0.8, 0.6, 1.0),
         f"{prefix}efficiency": (0.95, 0.1, 1.0),
     }
     return bounds | ({f"{prefix}step": (0.5 * us, 0.01 * us, 100 * us)} if steps else {})
@@ -213,12 +213,12 @@ RING: dict[str, Bounds] = {
     "ll128_step": (2 * us, 0.1 * us, 80 * us),
     "simple_step": (4 * us, 0.2 * us, 100 * us),
     "ll_rate": (0.3, 0.02, 0.6),
-    "ramp": (0.8, 0.5, 1.0),
+    "ramp": (0.8, 0.6, 1.0),
     "efficiency": (0.95, 0.3, 1.0),
 }
 SEND: dict[str, Bounds] = {
     "p2p_base": (12 * us, 1 * us, 300 * us),
-    "p2p_ramp": (0.9, 0.5, 1.0),
+    "p2p_ramp": (0.9, 0.6, 1.0),
     "p2p_efficiency": (0.95, 0.1, 1.0),
     "p2p_slow": (0.3, 0.02, 1.0),
     "p2p_plateau": (100 * us, 1 * us, 2000 * us),

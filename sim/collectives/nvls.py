@@ -1,7 +1,8 @@
 """NVLS: NVSwitches add and multicast, inside one NVLink domain.
 
-A member pulls its share of the sum through the switch and stores it to all: S(1 + 1/n) bytes each way on its links, not
-2S(n-1)/n, so bus bandwidth may exceed the link's rate (NVIDIA/nccl doc and tuner).
+A member pulls its share of the sum through the switch and stores it to all: the others pull S(n-1)/n from it and store
+S(n-1)/n to it, half of a ring's bytes, so bus bandwidth may exceed the link's rate. That the measured bus bandwidth is
+the same for 8 and 72 devices is what this count says (NVIDIA/nccl doc/PERFORMANCE and tuner; GB200 NVL72 logs).
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
     if block.num_domains > 1:
         return "stays inside one NVLink domain"
     n, members = block.n, block.members
-    moved = flows((members, np.roll(members, -1, axis=1), 1 + 1 / n, 0))
+    moved = flows((members, np.roll(members, -1, axis=1), (n - 1) / n, 0))
     return (Stage(name="nvls", rule="nvls", steps=(2.0,), **moved),)
 
 

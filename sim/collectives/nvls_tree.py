@@ -23,7 +23,7 @@ def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
     if block.num_domains == 1 or not block.even:
         return f"needs several equal domains, got {list(block.sizes)} members in them"
     g, grid = block.sizes[0], block.grid
-    parts = [(grid, np.roll(grid, -1, axis=2), 1 + 1 / g, 0)]
+    parts = [(grid, np.roll(grid, -1, axis=2), (g - 1) / g, 0)]
     for parent in double_parents(block.num_domains):
         low = np.flatnonzero(parent >= 0)
         for a, b in ((low, parent[low]), (parent[low], low)):
@@ -39,7 +39,7 @@ def sharp_stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
     if block.num_domains == 1 or not block.even:
         return f"needs several equal domains, got {list(block.sizes)} members in them"
     g, grid = block.sizes[0], block.grid
-    inside = 1 + 1 / g if block.switch_reduces else 2 * (g - 1) / g
+    inside = (1 if block.switch_reduces else 2) * (g - 1) / g
     parts = [
         (grid, np.roll(grid, -1, axis=2), inside, 0),
         (grid, np.roll(grid, -1, axis=1), 1 / g, 1),
