@@ -56,7 +56,7 @@ def clusters() -> list[Row]:
         {
             "name": name,
             "num_devices": preset.num_devices,
-            "device": preset.host.device if preset.host else preset.parameters.get("device", ""),
+            "device": preset.device,
             "source": preset.source,
         }
         for name, preset in CLUSTERS.items()

@@ -38,9 +38,10 @@ def describe(cluster: Cluster) -> dict[str, Any]:
                 "latency_s": kind.latency,
             }
         )
-    vertices: Counter[str] = Counter()
+    switches: Counter[str] = Counter()
     for name, count in zip(cluster.vertex_kind, cluster.vertex_count.tolist(), strict=True):
-        vertices[name] += count
+        if name != "device":
+            switches[name] += count
     out: dict[str, Any] = {
         "name": cluster.name,
         "family": cluster.family,
@@ -48,7 +49,7 @@ def describe(cluster: Cluster) -> dict[str, Any]:
         "num_devices": cluster.num_devices,
         "num_hosts": len(np.unique(cluster.host)),
         "num_domains": len(np.unique(cluster.domain)),
-        "vertices": dict(vertices),
+        "switch_counts": dict(switches),
         "links": kinds,
         "facts": dict(cluster.facts),
         "assumptions": list(cluster.assumptions),

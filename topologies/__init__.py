@@ -22,7 +22,7 @@ from topologies.host import Host
 from topologies.multi_site import PerPair, multi_site
 from topologies.nvl72 import nvl72
 from topologies.other_clusters import OTHER_CLUSTERS
-from topologies.presets import Preset, of_device
+from topologies.presets import Preset
 from topologies.torus import torus
 from topologies.virgo import virgo
 
@@ -160,14 +160,12 @@ def joined_sites(
 CLUSTERS: dict[str, Preset] = {
     **GPU_CLUSTERS,
     **OTHER_CLUSTERS,
-    "two-datacenters": of_device(
-        joined_sites,
-        "h100-sxm",
-        2048,
-        0,
-        "an example: 16 wavelengths of 800 Gb/s over 40 km",
-        site_bandwidth=16 * 800 * Gbit,
-        distance_km=40.0,
+    "two-datacenters": Preset(
+        family=joined_sites,
+        device="h100-sxm",
+        num_devices=2048,
+        parameters={"site_bandwidth": 16 * 800 * Gbit, "distance_km": 40.0},
+        source="an example: 16 wavelengths of 800 Gb/s over 40 km",
     ),
 }
 """Machines by name."""

@@ -10,6 +10,7 @@ from sim.cluster import Cluster, LinkKind, Links
 from sim.device import Device
 from sim.errors import TopologyError
 from sim.routing import Router, Routes
+from topologies.announced import ANNOUNCED
 from topologies.devices import device as device_named
 from topologies.link_kinds import link_kind
 
@@ -18,7 +19,9 @@ _PREFIX = {"gpu": "gpu", "tpu": "tpu", "npu": "npu"}
 
 def resolve(device: str | Device) -> Device:
     """Return a device given by name or by value."""
-    return device_named(device) if isinstance(device, str) else device
+    if isinstance(device, Device):
+        return device
+    return ANNOUNCED[device] if device in ANNOUNCED else device_named(device)
 
 
 @dataclass(slots=True, eq=False)

@@ -64,6 +64,7 @@ def dual_plane(
         "hosts": float(servers[-1] + 1),
         "leaf_switches": float(leaves),
         "spine_switches": float(spines * pods * num_planes),
+        "switches": float(leaves + spines * pods * num_planes),
         "bisection_Bps": domain_bisection(host, num_devices)
         if num_devices <= host.domain_size
         else half / (oversubscription if pods > 1 else 1.0),

@@ -1,23 +1,8 @@
 """What every route must do: leave its source whole, arrive whole, lose nothing on the way."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from sim.cluster import Cluster
-from topologies import CLUSTERS, cluster
-from topologies.devices import DEVICES, device
-
-STAND_IN = "tpu-7x"
-"""Whose numbers stand in for devices whose data sheet is not out."""
-
-
-def build(preset: str, num_devices: int, **parameters: object) -> Cluster:
-    """Return a preset, with a stand-in device where its own is not published."""
-    own = CLUSTERS[preset].device
-    if own and own not in DEVICES:
-        parameters["device"] = replace(device(STAND_IN), name=own)
-    return cluster(preset, num_devices, **parameters)
 
 
 def pairs(num_devices: int, most: int = 400) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import pytest
 
 from sim.cluster import Cluster
 from sim.errors import TopologyError
-from tests.topologies.routes_check import balanced, build, pairs
+from tests.topologies.routes_check import balanced, pairs
 from topologies import CLUSTERS, cluster
 
 SIZES = (1, 2, 8, 64)
@@ -38,7 +38,7 @@ def cases() -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize(("name", "size"), cases())
 def test_every_pair_is_routed(name: str, size: int) -> None:
-    machine = build(name, size)
+    machine = cluster(name, size)
     assert machine.num_devices == size == len(machine.host) == len(machine.domain)
     src, dst = pairs(size, 200)
     balanced(machine, src, dst)
@@ -46,7 +46,7 @@ def test_every_pair_is_routed(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_links_go_both_ways_at_one_rate(name: str) -> None:
-    machine = build(name, SMALL.get(name, (8,))[-1] if name != "tpu-8t" else 64)
+    machine = cluster(name, SMALL.get(name, (8,))[-1] if name != "tpu-8t" else 64)
     links = machine.links
     there = dict(
         zip(zip(links.src.tolist(), links.dst.tolist(), strict=True), links.bandwidth, strict=True)
@@ -59,7 +59,7 @@ def test_links_go_both_ways_at_one_rate(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_routes_lie_in_the_graph(name: str) -> None:
-    machine = build(name, SMALL.get(name, (8,))[0])
+    machine = cluster(name, SMALL.get(name, (8,))[0])
     edges = {data["link"] for _, _, data in machine.graph.edges(data=True)}
     src, dst = pairs(machine.num_devices)
     routes = machine.routes(src, dst)
@@ -105,7 +105,7 @@ BISECTIONS = [
 
 @pytest.mark.parametrize(("name", "size"), BISECTIONS)
 def test_bisection_is_the_maximum_flow_between_halves(name: str, size: int) -> None:
-    machine = build(name, size)
+    machine = cluster(name, size)
     first = halves(machine)
     graph = nx.DiGraph()
     links = machine.links

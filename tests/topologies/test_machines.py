@@ -6,7 +6,7 @@ import pytest
 
 from sim.errors import TopologyError
 from sim.units import GB, us
-from tests.topologies.routes_check import balanced, build, names, pairs
+from tests.topologies.routes_check import balanced, names, pairs
 from topologies import cluster
 from topologies.multi_site import multi_site
 
@@ -77,9 +77,9 @@ def test_dual_plane_spreads_over_both() -> None:
 
 
 def test_boardfly_diameter_and_links() -> None:
-    machine = build("tpu-8i", 1152)
+    machine = cluster("tpu-8i", 1152)
     graph = nx.Graph(machine.graph)
-    assert nx.diameter(nx.Graph(build("tpu-8i", 32).graph)) == 3
+    assert nx.diameter(nx.Graph(cluster("tpu-8i", 32).graph)) == 3
     assert max(d for _, d in graph.degree) <= 6
     assert machine.facts["groups"] == 36
     reach = nx.single_source_shortest_path_length(graph, "tpu0")
@@ -94,7 +94,7 @@ def test_boardfly_diameter_and_links() -> None:
 def test_boardfly_errors() -> None:
     for size in (6, 48):
         with pytest.raises(TopologyError, match=f"num_devices={size} is not made of whole"):
-            build("tpu-8i", size)
+            cluster("tpu-8i", size)
 
 
 def test_ub_mesh_is_a_product_of_full_meshes() -> None:
@@ -153,7 +153,7 @@ def test_sites_that_cannot_be_joined() -> None:
 
 
 def test_virgo_joins_superpods() -> None:
-    machine = build("tpu-8t", 134400)
+    machine = cluster("tpu-8t", 134400)
     assert machine.facts["slices"] == 14
     assert machine.facts["bisection_Bps"] * 2 * 8 == pytest.approx(47e15, rel=1e-3)
     assert machine.facts["optical_switches"] == 48 * 14

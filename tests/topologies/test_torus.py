@@ -6,13 +6,13 @@ import pytest
 
 from sim.errors import TopologyError
 from sim.units import GB, us
-from tests.topologies.routes_check import balanced, build, names, pairs
+from tests.topologies.routes_check import balanced, names, pairs
 from topologies import cluster
 
 
 def ici(name: str, size: int, **parameters: object) -> nx.Graph:
     """Return the torus links alone, undirected."""
-    graph = build(name, size, **parameters).graph
+    graph = cluster(name, size, **parameters).graph
     return nx.Graph((a, b) for a, b, d in graph.edges(data=True) if d["kind"].startswith("ici"))
 
 
