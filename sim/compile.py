@@ -266,7 +266,7 @@ def compile_program(
         counts = tuple(script.semaphores.get(name, 0) for name in numbers)
         semaphores.append((tuple(numbers), counts))
     capacity, kept = _attach_resources(compiler, cluster, keep_links)
-    overlapping = _mark_overlaps(compiler, streams, folding.num_classes)
+    overlapping = _mark_overlaps(compiler, streams, folding.num_classes, set(kept.values()))
     return Compiled(
         streams, semaphores, capacity, kept, compiler.communications, overlapping, compiler.durations
     )
@@ -285,16 +285,31 @@ def _attach_resources(
     found = dict(zip(patterns, uses, strict=True))
     for leg in legs:
         leg.uses = found[id(leg.phase.links), id(leg.phase.loads)]
+        _free_from(leg, cluster.link_capacity, kept)
     return capacity, kept
 
 
+def _free_from(leg: Leg, capacity: np.ndarray, kept: Mapping[int, int]) -> None:
+    """Take links that will change out of a leg's ceiling: as resources they limit it, at the efficiency it reaches."""
+    phase = leg.phase
+    changes = np.isin(phase.links, list(kept))
+    if not changes.any():
+        return
+    limits = capacity[phase.links] / phase.loads
+    efficiency = phase.ceiling / float(limits.min())
+    leg.ceiling = efficiency * float(limits[~changes].min(initial=np.inf))
+    resources = set(kept.values())
+    leg.uses = tuple((r, load / efficiency if r in resources else load) for r, load in leg.uses)
+
+
 def _mark_overlaps(
-    compiler: _Compiler, streams: list[CompiledStream], num_classes: int
+    compiler: _Compiler, streams: list[CompiledStream], num_classes: int, changing: set[int]
 ) -> tuple[bool, ...]:
     """Mark steps nothing else can touch as quick; say which classes compute beside communication or compute.
 
     A communicator used from one stream of each class never meets itself; resources no other communicator uses are
-    its own. On the stream that computes, a collective has the device to itself if no other stream computes.
+    its own, unless they will change (``changing``). On the stream that computes, a collective has the device to itself
+    if no other stream computes.
     """
     owners: dict[int, set[tuple[str, int]]] = {}
     for step in compiler.communications:
@@ -322,7 +337,8 @@ def _mark_overlaps(
             for step in steps:
                 if step.code == COLLECTIVE:
                     single_stream = len({name for _, name in compiler.users[step.key]}) == 1
-                    alone = all(owners[r] == {step.key} for s in step.legs for r, _ in s.uses)
+                    used = {r for s in step.legs for r, _ in s.uses}
+                    alone = not used & changing and all(owners[r] == {step.key} for r in used)
                     untaxed = own <= {stream.name} or not any(
                         s.sm_share or s.memory_share for s in step.legs
                     )

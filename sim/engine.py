@@ -68,7 +68,7 @@ class _Run:
     """What the processes of one simulation share."""
 
     def __init__(self, compiled: Compiled, folding: Folding) -> None:
-        self.env = Environment()
+        self.env = Environment(initial_time=0.0)
         self.folding = folding
         self.compiled = compiled
         self.shared = Shared(compiled.capacity)
@@ -303,9 +303,6 @@ def _change_link(run: _Run, change: LinkChange) -> Process:
     yield Timeout(run.env, change.time)
     resource = run.compiled.resource_of_link.get(change.link)
     if resource is not None:
-        old = run.shared.capacity[resource]
-        for flow in run.shared.users[resource]:
-            flow.ceiling *= max(1.0, change.bandwidth / old)
         retime(run.env.now, run.shared.set_capacity(resource, change.bandwidth))
 
 
@@ -327,7 +324,7 @@ def simulate(
     `DeadlockError` if ranks wait for each other for ever; `ProgramError` if they disagree.
     """
     device_of = _placement(program, cluster, placement)
-    changed = tuple(sorted({change.link for change in changes}))
+    changed = _changed_links(cluster, changes)
     folding = fold(program, cluster, device_of, unfolded=unfolded, marked_links=changed)
     compiled = compile_program(
         program, folding, cluster, device_of, launch=launch, keep_links=changed
@@ -362,6 +359,20 @@ def simulate(
         step_time=max((record.end for record in records), default=0.0),
         num_events=next(run.env._eid),
     )
+
+
+def _changed_links(cluster: Cluster, changes: Sequence[LinkChange]) -> tuple[int, ...]:
+    for change in changes:
+        if not 0 <= change.link < cluster.num_links:
+            raise ProgramError(
+                f"link {change.link} does not exist in {cluster.name}; choose from 0 to {cluster.num_links - 1}"
+            )
+        if change.bandwidth <= 0 or change.time < 0:
+            raise ProgramError(
+                f"link {cluster.link_name(change.link)} gets bandwidth={change.bandwidth} at time={change.time}; "
+                f"give bytes/s above 0 and seconds from 0"
+            )
+    return tuple(sorted({change.link for change in changes}))
 
 
 def _placement(program: Program, cluster: Cluster, placement: np.ndarray | None) -> np.ndarray:

@@ -18,7 +18,8 @@ def reduce_links(
 ) -> tuple[list[tuple[Use, ...]], list[float], dict[int, int]]:
     """Return the resources each pattern uses, their capacities, and the resource of each kept link.
 
-    ``capacity`` (num_links,) bytes/s. Links in ``keep`` (those whose bandwidth will change) stay resources of their own.
+    ``capacity`` (num_links,) bytes/s. Links in ``keep`` (those whose bandwidth will change) stay resources of their
+    own, and no other link drops out for their sake.
     """
     used = np.unique(np.concatenate([links for links, _ in patterns])) if patterns else np.zeros(0, int)
     if not len(used):
@@ -66,7 +67,9 @@ def _binding(pressure: np.ndarray, keep: set[int]) -> np.ndarray:
     matrix = np.zeros((0, pressure.shape[0]))
     for column in order:
         mine = pressure[:, column]
-        if column in keep or not (matrix >= mine * (1.0 - 1e-12)).all(axis=1).any():
+        if column in keep:
+            chosen.append(int(column))
+        elif not (matrix >= mine * (1.0 - 1e-12)).all(axis=1).any():
             chosen.append(int(column))
             matrix = np.vstack([matrix, mine[None]])
     return np.array(sorted(chosen), dtype=np.int64)
