@@ -49,7 +49,7 @@ def describe(cluster: Cluster) -> dict[str, Any]:
         "num_devices": cluster.num_devices,
         "num_hosts": len(np.unique(cluster.host)),
         "num_domains": len(np.unique(cluster.domain)),
-        "switch_counts": dict(switches),
+        "vertices": dict(switches),
         "links": kinds,
         "facts": dict(cluster.facts),
         "assumptions": list(cluster.assumptions),

@@ -13,7 +13,7 @@ from topologies import cluster
 def test_description() -> None:
     told = describe(cluster("h100-fat-tree", 512))
     assert (told["num_devices"], told["num_hosts"], told["device"]) == (512, 64, "h100-sxm")
-    assert told["switch_counts"] == {"nvswitch": 256, "leaf": 16, "spine": 8}
+    assert told["vertices"] == {"nvswitch": 256, "leaf": 16, "spine": 8}
     kinds = {row["kind"]: row for row in told["links"]}
     assert kinds["nvlink4"]["cables"] == 2 * 512 * 18
     assert kinds["nvlink4"]["cable_bandwidth_Bps"] == pytest.approx(25 * GB)
