@@ -6,7 +6,7 @@ its foot; in a lane of *kernels* each is drawn. Communication narrower than a fe
 ``solid`` share is the time it takes of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.palette import ACTION_PHASE, HOST_HUE, PHASES, axis_hue, mix, shade
 from sim.program import Collective, Compute, Op, Recv, Send
-from sim.timeline import HOST, RawSpan, StreamRecord, Timeline
+from sim.timeline import HOST, Span, StreamRecord, Timeline
 
 Detail = Literal["actions", "kernels"]
 Window = tuple[float, float]
@@ -53,18 +53,20 @@ def num_chunks(timeline: Timeline) -> int:
     return max(chunks, default=0) + 1
 
 
-def inside(spans: Iterable[RawSpan], window: Window) -> Iterator[RawSpan]:
-    """Yield the spans that show in a window and take time."""
+def inside(timeline: Timeline, stream: StreamRecord, window: Window) -> list[Span]:
+    """Return the spans of a stream that show in a window and take time."""
     low, high = window
-    return (span for span in spans if span[4] > low and span[3] < high and span[4] > span[3])
+    return [
+        span
+        for span in timeline.spans(stream.rank_class, stream.name)
+        if span.end > low and span.start < high and span.end > span.start
+    ]
 
 
 def compute_lane(
-    timeline: Timeline, stream: StreamRecord, window: Window, pixel: float, detail: Detail
+    stream: StreamRecord, spans: Sequence[Span], pixel: float, detail: Detail, chunks: int
 ) -> Lane:
-    """Return the lane of a stream that computes; ``pixel`` is the seconds of one."""
-    spans = list(inside(stream.spans, window))
-    chunks = num_chunks(timeline)
+    """Return the lane of a stream that computes; ``pixel`` is the seconds of one, ``chunks`` those of a rank."""
     if detail == "kernels":
         bars = [_kernel_bar(span, chunks) for span in spans]
     else:
@@ -72,7 +74,7 @@ def compute_lane(
     return Lane(name=stream.name, rank_class=stream.rank_class, height=1.0, bars=bars)
 
 
-def _kernel_bar(span: RawSpan, chunks: int) -> Bar:
+def _kernel_bar(span: Span, chunks: int) -> Bar:
     op, action, _, start, end = span
     if isinstance(op, Compute):
         hue = PHASES.get(op.phase, PHASES["F"])
@@ -81,7 +83,7 @@ def _kernel_bar(span: RawSpan, chunks: int) -> Bar:
     return Bar(start, end, colour, label, getattr(op, "name", ""))
 
 
-def _action_hue(span: RawSpan, chunks: int) -> tuple[str, str]:
+def _action_hue(span: Span, chunks: int) -> tuple[str, str]:
     op, action = span[0], span[1]
     phase = ACTION_PHASE.get(action.kind, getattr(op, "phase", "F"))
     if action.kind == "F&B" and isinstance(op, Compute):
@@ -92,7 +94,7 @@ def _action_hue(span: RawSpan, chunks: int) -> tuple[str, str]:
     return shade(hue.colour, action.chunk, chunks), label
 
 
-def _action_bars(spans: Sequence[RawSpan], chunks: int, pixel: float) -> list[Bar]:
+def _action_bars(spans: Sequence[Span], chunks: int, pixel: float) -> list[Bar]:
     """Merge what follows within a pixel and belongs to one action; wide inline communication stays apart.
 
     The text is the microbatch, or what it is where there is one microbatch only.
@@ -120,7 +122,7 @@ def _action_bars(spans: Sequence[RawSpan], chunks: int, pixel: float) -> list[Ba
     return bars
 
 
-def _recompute_strips(spans: Sequence[RawSpan], pixel: float) -> list[Bar]:
+def _recompute_strips(spans: Sequence[Span], pixel: float) -> list[Bar]:
     """Return a strip along the foot of the lane wherever a pass is run again."""
     hue = PHASES["R"]
     again = [
@@ -154,7 +156,7 @@ def communication_hue(op: Op) -> tuple[str, str]:
 def communication_lane(
     name: str,
     rank_class: int,
-    spans: Iterable[RawSpan],
+    spans: Iterable[Span],
     pixel: float,
     *,
     height: float,
@@ -210,9 +212,9 @@ def host_lane(
     return Lane(name="host", rank_class=stream.rank_class, height=height, bars=bars)
 
 
-def transfers(stream: StreamRecord, window: Window) -> Iterator[RawSpan]:
-    """Yield the collectives and messages of a stream that show in a window."""
-    return (span for span in inside(stream.spans, window) if not isinstance(span[0], Compute))
+def transfers(spans: Iterable[Span]) -> list[Span]:
+    """Return the collectives and messages among spans."""
+    return [span for span in spans if not isinstance(span.op, Compute)]
 
 
 def axis_of(op: Op) -> str:

@@ -21,7 +21,7 @@ from sim.lanes import (
 )
 from sim.palette import ACTION_PHASE, AXES, IDLE, PHASES, ink, rgb, shade
 from sim.program import Compute
-from sim.timeline import StreamRecord, Timeline
+from sim.timeline import Span, Timeline
 from sim.units import ms, us
 
 if TYPE_CHECKING:
@@ -139,9 +139,12 @@ def timeline_lanes(
 ) -> list[Lane]:
     """Return the lanes of rank classes: by stream where there are few classes, else by axis."""
     streams = [s for c in shown for s in timeline.streams_of[c]]
-    chosen: Detail = detail or _detail(streams, window, pixel)
+    spans = {s.index: inside(timeline, s, window) for s in streams}
+    chosen: Detail = detail or _detail([spans[s.index] for s in streams if s.computes], pixel)
+    chunks = num_chunks(timeline)
+    talk = {index: transfers(found) for index, found in spans.items()}
+    axes = _axes_present(span for found in talk.values() for span in found)
     lanes: list[Lane] = []
-    axes = _axes_present(streams, window)
     for c in shown:
         own = timeline.streams_of[c]
         computing = [s for s in own if s.computes]
@@ -150,34 +153,28 @@ def timeline_lanes(
                 host_lane(s, window, height=STREAM_LANE, threshold=4 * pixel) for s in computing
             ]
             lanes += [lane for lane in hosts if lane]
-            lanes += [compute_lane(timeline, s, window, pixel, chosen) for s in computing]
+        lanes += [compute_lane(s, spans[s.index], pixel, chosen, chunks) for s in computing]
+        if len(shown) <= FEW:
             lanes += [
-                communication_lane(s.name, c, spans, pixel, height=STREAM_LANE, names=True)
+                communication_lane(s.name, c, talk[s.index], pixel, height=STREAM_LANE, names=True)
                 for s in own
-                if not s.computes and (spans := list(transfers(s, window)))
+                if not s.computes and talk[s.index]
             ]
             continue
-        lanes += [compute_lane(timeline, s, window, pixel, chosen) for s in computing]
         for axis in axes:
-            spans = [x for s in own for x in transfers(s, window) if axis_of(x[0]) == axis]
-            lanes.append(communication_lane(axis, c, spans, pixel, height=THIN_LANE, names=False))
+            found = [x for s in own for x in talk[s.index] if axis_of(x.op) == axis]
+            lanes.append(communication_lane(axis, c, found, pixel, height=THIN_LANE, names=False))
     return lanes
 
 
-def _axes_present(streams: Iterable[StreamRecord], window: Window) -> list[str]:
+def _axes_present(spans: Iterable[Span]) -> list[str]:
     """Axes that take time, in the palette's order."""
-    found = {axis_of(span[0]) for stream in streams for span in transfers(stream, window)}
+    found = {axis_of(span.op) for span in spans}
     return [a for a in AXES if a in found] + sorted(found - set(AXES) - {"", "model", "embedding"})
 
 
-def _detail(streams: Iterable[StreamRecord], window: Window, pixel: float) -> Detail:
-    widths = [
-        s[4] - s[3]
-        for stream in streams
-        if stream.computes
-        for s in inside(stream.spans, window)
-        if isinstance(s[0], Compute)
-    ]
+def _detail(lanes: Iterable[Sequence[Span]], pixel: float) -> Detail:
+    widths = [s.end - s.start for spans in lanes for s in spans if isinstance(s.op, Compute)]
     if not widths:
         return "actions"
     return "kernels" if float(np.median(widths)) > KERNEL_PIXELS * pixel else "actions"

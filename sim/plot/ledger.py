@@ -144,7 +144,7 @@ def _kernel_totals(timeline: Timeline, peak: float) -> tuple[dict[str, float], d
         for stream in timeline.streams_of[rank_class]:
             if not stream.computes:
                 continue
-            for op, _, _, start, end in stream.spans:
+            for op, _, _, start, end in timeline.spans(rank_class, stream.name):
                 if not isinstance(op, Compute) or op.phase in ("R", "O"):
                     continue
                 family = _family(op)
