@@ -1,6 +1,7 @@
 """Overlays: a cluster with slow, broken or missing links, or with hashed instead of ideal routing.
 
-A line of ``degrade`` is ``TARGET*FACTOR``: every link of the target runs at FACTOR of its rate; 0 removes it. Targets:
+``degrade`` takes lines, or one text with commas between them. A line is ``TARGET*FACTOR``: every link of the target
+runs at FACTOR of its rate; 0 removes it. Targets:
 
 - ``leaf0->spine3``: one direction between two vertices; ``leaf0<->spine3`` both; ``*`` and ``?`` match names;
 - ``spine3``: every link of a switch or device;
@@ -29,7 +30,7 @@ def degrade(cluster: Cluster, lines: str | Sequence[str]) -> Cluster:
     """
     bandwidth, width = cluster.links.bandwidth.copy(), cluster.links.width.copy()
     names = [cluster.vertex_name(v) for v in range(cluster.num_vertices)]
-    for line in [lines] if isinstance(lines, str) else lines:
+    for line in lines.split(",") if isinstance(lines, str) else lines:
         target, cables, factor = _parse(line)
         hit = _cables(cluster, target, names, width)
         if not hit.any():

@@ -71,7 +71,7 @@ def cloudmatrix(
         assumptions=("the RDMA plane's switches are not published: it is taken as non-blocking",)
         if count > 1
         else (),
-        top=int(tree.above[-1, 0]),
+        top=tree.top,
         exits=exits(tree),
     )
 

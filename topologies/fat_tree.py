@@ -74,7 +74,7 @@ def fat_tree(
             "oversubscription": oversubscription,
         },
         assumptions=assumptions,
-        top=int(tree.above[-1, 0]),
+        top=tree.top,
         exits=exits(tree),
     )
 

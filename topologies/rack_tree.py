@@ -70,7 +70,7 @@ def rack_tree(
             "host": host,
             "oversubscription": oversubscription,
         },
-        top=int(tree.above[-1, 0]),
+        top=tree.top,
         exits=exits(tree),
     )
 

@@ -62,16 +62,14 @@ def torus(
     domain, top, leave = np.arange(num_devices) // size, -1, None
     if dcn_bandwidth:
         tree = grow(draft, _network(domain, dcn, dcn_bandwidth, dcn_ratio))
-        router = nested(domain, router, climb(tree))
-        top, leave = int(tree.above[-1, 0]), exits(tree)
-    local = blocks(grid, host_shape)
-    across = num_devices / 2 * dcn_bandwidth * dcn_ratio
+        router, top, leave = nested(domain, router, climb(tree)), tree.top, exits(tree)
     facts = power(draft.device, num_devices) | _optics(size, count, wrap_size, optical_switches)
-    facts["bisection_Bps"] = bisection(sides, wrap, link_bandwidth) if count == 1 else across
+    across = bisection(sides, wrap, link_bandwidth)
+    facts["bisection_Bps"] = across if count == 1 else num_devices / 2 * dcn_bandwidth * dcn_ratio
     return draft.cluster(
         name="torus",
         family="torus",
-        host=(domain * (int(local.max()) + 1) + np.tile(local, count)),
+        host=_hosts(grid, host_shape, count),
         domain=domain,
         router=router,
         facts=facts,
@@ -87,6 +85,13 @@ def torus(
         top=top,
         exits=leave,
     )
+
+
+def _hosts(grid: Grid, sides: tuple[int, ...], count: int) -> np.ndarray:
+    """Return the host of each device: blocks of ``sides`` of each slice, slice by slice."""
+    local = blocks(grid, sides)
+    first = np.arange(count)[:, None] * (int(local.max()) + 1)
+    return (first + local).ravel()
 
 
 def _slice_size(num_devices: int, count: int, max_slice: int) -> int:

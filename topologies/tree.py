@@ -37,6 +37,11 @@ class Tree:
     up: np.ndarray
     down: np.ndarray
 
+    @property
+    def top(self) -> int:
+        """The highest vertex above the first device."""
+        return int(self.above[-1, 0])
+
 
 def grow(draft: Draft, tiers: Sequence[Tier]) -> Tree:
     """Add the tiers to ``draft`` and return the tree; a tier's first hop is that of its link kind.

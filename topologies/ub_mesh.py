@@ -54,7 +54,7 @@ def ub_mesh(
     router, top, leave = inside, -1, None
     if stage_lanes:
         tree = grow(draft, _stage(mesh, link, stage_lanes, lane_bandwidth))
-        router, top, leave = nested(mesh, inside, climb(tree)), int(tree.above[-1, 0]), exits(tree)
+        router, top, leave = nested(mesh, inside, climb(tree)), tree.top, exits(tree)
     facts = power(draft.device, num_devices)
     facts["bisection_Bps"] = (
         num_devices / 2 * stage_lanes * lane_bandwidth

@@ -66,6 +66,12 @@ def test_no_other_way_says_so() -> None:
         degrade(TREE, ["gpu0->leaf0*0", "gpu0->host0/nvswitch*0"]).routes([0], [300])
 
 
+def test_one_text_with_commas() -> None:
+    both = degrade(TREE, "leaf0->spine*0.5, leaf1->spine*0.25")
+    rates = [both.links.bandwidth[both.link_index[f"leaf{i}->spine"]] for i in (0, 1)]
+    assert rates == pytest.approx([800 * GB, 400 * GB])
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

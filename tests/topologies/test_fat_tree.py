@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sim.errors import TopologyError
-from sim.units import GB, us
+from sim.units import GB
 from tests.topologies.routes_check import balanced, names, pairs
 from topologies import cluster
+from topologies.link_kinds import link_kind
 
 SUPERPOD = [
     (512, 16, 8, 0),
@@ -67,10 +68,11 @@ def test_pxn_changes_rail_inside_the_host() -> None:
 
 def test_latency_adds_hops() -> None:
     tree = cluster("h100-fat-tree", 4096)
-    nvlink, nic, switch = 0.2 * us, 1.3 * us, 0.25 * us
+    nvlink, adapter = link_kind("nvlink4"), link_kind("ndr-400")
+    nic, switch = adapter.latency, adapter.constants["switch_hop"]
     seconds = tree.path_latency([0, 0, 0, 0], [1, 8, 9, 4095])
     assert seconds == pytest.approx(
-        [2 * nvlink, 2 * nic, 2 * nic + 2 * switch, 2 * nic + 4 * switch]
+        [2 * nvlink.latency, 2 * nic, 2 * nic + 2 * switch, 2 * nic + 4 * switch]
     )
 
 
@@ -95,9 +97,6 @@ def test_oversubscription_by_tier() -> None:
 
 def test_llama3_pods() -> None:
     roce = cluster("llama3-roce", 16384)
-    pods = [v for v, kind in enumerate(roce.vertex_kind) if kind == "pod"]
-    up = [roce.links.bandwidth[roce.links.src == v].max() for v in pods]
-    del up
     trunks = [roce.link_index[f"pod{i}/stage->top"] for i in range(6)]
     rates = roce.links.bandwidth[trunks]
     assert rates[:5] == pytest.approx(3072 * 50 * GB / 7)

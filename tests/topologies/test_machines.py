@@ -8,6 +8,7 @@ from sim.errors import TopologyError
 from sim.units import GB, us
 from tests.topologies.routes_check import balanced, names, pairs
 from topologies import cluster
+from topologies.link_kinds import link_kind
 from topologies.multi_site import multi_site
 
 
@@ -117,8 +118,9 @@ def test_ub_mesh_errors() -> None:
 
 def test_two_sites() -> None:
     machine = cluster("two-datacenters", 1024)
+    nic = link_kind("ndr-400")
     assert machine.path_latency([0], [512])[0] == pytest.approx(
-        40 * 5 * us + 2 * 1.3 * us + 2 * 0.25 * us
+        40 * 5 * us + link_kind("fibre").latency + 2 * nic.latency + 2 * nic.constants["switch_hop"]
     )
     assert "site0/spine->site1/spine" in names(machine, 0, 512)
     balanced(machine, *pairs(1024, 200))

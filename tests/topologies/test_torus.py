@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from sim.errors import TopologyError
-from sim.units import GB, us
+from sim.units import GB
 from tests.topologies.routes_check import balanced, names, pairs
 from topologies import cluster
+from topologies.link_kinds import link_kind
 
 
 def ici(name: str, size: int, **parameters: object) -> nx.Graph:
@@ -80,7 +81,8 @@ def test_dimension_order_and_halves() -> None:
     assert names(torus, 0, 5) == {"tpu0->tpu4", "tpu4->tpu5"}
     half = torus.routes([0], [2])  # two hops either way round
     assert sorted(half.share.tolist()) == [0.5] * 4
-    assert torus.path_latency([0, 0], [5, 42]) == pytest.approx([2 * us, 6 * us])
+    hop = link_kind("ici-v4").latency
+    assert torus.path_latency([0, 0], [5, 42]) == pytest.approx([2 * hop, 6 * hop])
 
 
 def test_adaptive_spreads_over_orders() -> None:
