@@ -73,12 +73,7 @@ def torus(
         domain=domain,
         router=router,
         facts=facts,
-        parameters={
-            "num_devices": num_devices,
-            "shape": sides,
-            "slices": count,
-            "twisted": twisted,
-        },
+        parameters={"num_devices": num_devices, "shape": sides, "twisted": twisted},
         coordinates=np.tile(grid.coordinates, (count, 1)),
         shape=sides,
         wrap=wrap,
@@ -90,8 +85,8 @@ def torus(
 def _hosts(grid: Grid, sides: tuple[int, ...], count: int) -> np.ndarray:
     """Return the host of each device: blocks of ``sides`` of each slice, slice by slice."""
     local = blocks(grid, sides)
-    first = np.arange(count)[:, None] * (int(local.max()) + 1)
-    return (first + local).ravel()
+    first = np.arange(count) * (int(local.max()) + 1)
+    return np.repeat(first, len(local)) + np.tile(local, count)
 
 
 def _slice_size(num_devices: int, count: int, max_slice: int) -> int:
