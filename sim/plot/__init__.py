@@ -1,13 +1,11 @@
 """Pictures of a replay: each function takes data and returns a matplotlib `Figure`; saving it is the caller's."""
 
-from sim.plot.gantt import Cell, cells_gantt, gantt
+from sim.plot.gantt import gantt
 from sim.plot.ledger import ledger_bars, waterfall, waterfall_steps
 from sim.plot.links import link_bars, link_use
 from sim.plot.memory import memory_curve_figure, memory_peaks_figure
 
 __all__ = [
-    "Cell",
-    "cells_gantt",
     "gantt",
     "ledger_bars",
     "link_bars",

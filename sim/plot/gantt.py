@@ -1,13 +1,12 @@
 """Gantt chart of a step: a row a pipeline place (rank class), its kernels and, thinner below, its communication."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sim.errors import InputError
 from sim.lanes import (
-    Bar,
     Detail,
     Lane,
     Window,
@@ -19,7 +18,7 @@ from sim.lanes import (
     num_chunks,
     transfers,
 )
-from sim.palette import ACTION_PHASE, AXES, IDLE, PHASES, ink, rgb, shade
+from sim.palette import AXES, IDLE, ink, rgb
 from sim.program import Compute
 from sim.timeline import Span, Timeline
 from sim.units import ms, us
@@ -44,16 +43,6 @@ KERNEL_PIXELS = 7.0
 """Kernels are drawn one by one where half of them are at least this wide."""
 MAX_TEXTS = 3000
 PHASE_ORDER = ("forward", "backward", "input gradient", "weight gradient", "recompute", "optimizer")
-
-
-class Cell(NamedTuple):
-    """One action of a schedule: ``kind`` F, B, W, BW; times in any unit."""
-
-    kind: str
-    chunk: int
-    microbatch: int
-    start: float
-    end: float
 
 
 def gantt(
@@ -89,35 +78,6 @@ def gantt(
         caption += f"; {len(shown)} of {timeline.num_classes:,} rank classes"
     names = {c: _row_name(timeline, c, shown) for c in shown}
     return draw_lanes(lanes, (low, high), names=names, title=caption, width=width)
-
-
-def cells_gantt(
-    rows: Sequence[tuple[str, Iterable[Cell]]],
-    *,
-    title: str = "",
-    unit: str = "",
-    width: float = WIDTH,
-) -> "Figure":
-    """Draw the actions of a schedule, one row a rank: (name, cells)."""
-    filled = [(name, list(cells)) for name, cells in rows]
-    every = [cell for _, cells in filled for cell in cells]
-    chunks = max((cell.chunk for cell in every), default=0) + 1
-    lanes = [
-        Lane(name="", rank_class=i, height=1.0, bars=[_cell_bar(c, chunks) for c in cells])
-        for i, (_, cells) in enumerate(filled)
-    ]
-    end = max((cell.end for cell in every), default=1.0)
-    names = {i: name for i, (name, _) in enumerate(filled)}
-    return draw_lanes(lanes, (0.0, end), names=names, title=title, width=width, unit=unit)
-
-
-def _cell_bar(cell: Cell, chunks: int) -> Bar:
-    hue = PHASES[ACTION_PHASE.get(cell.kind, "F")]
-    label = "backward" if cell.kind == "BW" else hue.label
-    label = "input gradient" if cell.kind == "B" else label
-    return Bar(
-        cell.start, cell.end, shade(hue.colour, cell.chunk, chunks), label, str(cell.microbatch)
-    )
 
 
 def shown_classes(timeline: Timeline, most: int = ROWS) -> list[int]:
@@ -202,9 +162,8 @@ def draw_lanes(
     names: Mapping[int, str],
     title: str,
     width: float = WIDTH,
-    unit: str | None = None,
 ) -> "Figure":
-    """Draw lanes from the top down, those of a rank class together; ``unit`` of the times (default s)."""
+    """Draw lanes from the top down, those of a rank class together, under the ``names`` of the classes."""
     from matplotlib.figure import Figure
 
     tops, total = _stack(lanes)
@@ -212,13 +171,13 @@ def draw_lanes(
     height = min(max(total * scale, 0.5) + 1.15, 40.0)
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
     axes = figure.add_axes((0.055, 0.76 / height, 0.935, 1.0 - 1.1 / height))
-    factor, symbol = _scale(window) if unit is None else (1.0, unit)
+    factor, symbol = _scale(window)
     _draw_bars(axes, lanes, tops, factor)
     _write_texts(axes, lanes, tops, factor, window, (width - MARGINS) * 72)
     axes.set_xlim(window[0] * factor, window[1] * factor)
     axes.set_ylim(total, 0)
     _label_rows(axes, lanes, tops, names)
-    axes.set_xlabel(f"time ({symbol})" if symbol else "time", fontsize=8, labelpad=2)
+    axes.set_xlabel(f"time ({symbol})", fontsize=8, labelpad=2)
     axes.set_title(title, fontsize=9, loc="left", pad=5)
     axes.tick_params(labelsize=7.5, length=2)
     axes.spines[["top", "right", "left"]].set_visible(False)
