@@ -169,6 +169,10 @@ def _hosts(row: Row, preset: str, size: int, gpus: int) -> tuple[dict[str, objec
         parameters["scale_up_bandwidth"] = host.scale_up_bandwidth / host.scale_up_links * int(links[1])
     network = network_of(stated)
     notes = []
+    used = _used(gpus, host.domain_devices)
+    if used:
+        parameters["used_per_domain"] = used
+        notes.append(f"placement not stated: {used} of {host.domain_devices} devices of a rack used")
     if gpus > (host.domain_devices or devices) and not network.nic_bandwidth and not network.per_host:
         rate = host.nics * host.nic_bandwidth / Gbit / host.devices
         notes.append(f"network not stated: {rate:g} Gbit/s a device, the reference machine's")
@@ -178,6 +182,17 @@ def _hosts(row: Row, preset: str, size: int, gpus: int) -> tuple[dict[str, objec
     if kind and kind != host.nic:
         parameters["nic"] = kind
     return parameters, notes
+
+
+def _used(gpus: int, domain: int) -> int:
+    """Return how many devices of a rack are used so that all racks are alike; 0: all.
+
+    >>> _used(256, 72), _used(144, 72), _used(8, 72)
+    (64, 0, 0)
+    """
+    if not domain or gpus <= domain or gpus % domain == 0:
+        return 0
+    return max(size for size in range(1, domain + 1) if gpus % size == 0)
 
 
 def _adapters(network: Network, devices: int, usual: float, count: int) -> tuple[int, float]:

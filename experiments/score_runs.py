@@ -13,10 +13,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from experiments.row_text import Row, UnsupportedError, number, text
+from experiments.row_text import Row, UnsupportedError, needed, number, text
 from experiments.run_row import run_of_row
 from experiments.runfile import RunConfig
-from experiments.simulation import simulate_run
+from experiments.simulation import Result, simulate_run
+from experiments.steady import steady
 from sim.errors import InputError, SimError
 from sim.units import GiB
 
@@ -162,25 +163,38 @@ def _outcome(config: RunConfig) -> dict[str, Any]:
     """Return what a replay says, or why there is none. Runs in a worker."""
     try:
         with _time_limit(ROW_TIMEOUT):
-            result = simulate_run(config)
-            summary = result.summary()
+            return _predicted(config)
     except SimError as error:
         return {"status": "unsupported", "reason": str(error)}
     except Exception as error:  # a bug must not take the other rows with it
         return {"status": "unsupported", "reason": f"failed: {type(error).__name__}: {error}"}
+
+
+def _predicted(config: RunConfig) -> dict[str, Any]:
+    """Return step time, memory and ledger of a run: of the whole step, or of its repeating middle."""
+    parts = steady(config)
+    if parts is None:
+        return _told(simulate_run(config))
+    shorter, longer = _told(simulate_run(parts.shorter)), _told(simulate_run(parts.longer))
+    step = parts.extend(shorter["step_time_s"], longer["step_time_s"])
+    causes = {*shorter["ledger"], *longer["ledger"]}
+    old, new = shorter["ledger"], longer["ledger"]
+    ledger = {cause: parts.extend(old.get(cause, 0.0), new.get(cause, 0.0)) for cause in causes}
+    return longer | {"step_time_s": step, "ledger": ledger, "wall_s": shorter["wall_s"] + longer["wall_s"]}
+
+
+def _told(result: Result) -> dict[str, Any]:
+    """Return what a row keeps of a result."""
+    summary = result.summary()
     memory = summary["memory"]
     kinds = {kind for _, kind in MEMORY_KINDS}
     return {
         "step_time_s": summary["step_time_s"],
-        "tokens": summary["tokens_per_s_per_device"],
         "memory": {kind: max(stage[kind] for stage in memory) for kind in kinds},
         "assumptions": summary["assumptions"],
-        "extra": {
-            "ledger": summary["ledger"]["mean"],
-            "num_events": summary["num_events"],
-            "wall_s": summary["wall_s"],
-            "mfu": summary["mfu"],
-        },
+        "ledger": summary["ledger"]["mean"],
+        "num_events": summary["num_events"],
+        "wall_s": summary["wall_s"],
     }
 
 
@@ -191,14 +205,17 @@ def _scored(outcome: Mapping[str, Any], row: Row) -> dict[str, Any]:
     notes = text(row, "notes").lower()
     kind = next((kind for pattern, kind in MEMORY_KINDS if re.search(pattern, notes)), "peak_bytes")
     step = outcome["step_time_s"]
+    tokens = needed(row, "global_batch_sequences") * needed(row, "seq_len") / needed(row, "gpus")
     return {
         "predicted_step_time_s": step,
         "low_step_time_s": step * (1.0 - BAND),
         "high_step_time_s": step * (1.0 + BAND),
         "predicted_peak_memory_bytes": outcome["memory"][kind],
-        "predicted_tokens_per_s_per_device": outcome["tokens"],
+        "predicted_tokens_per_s_per_device": tokens / step,
         "assumptions": outcome["assumptions"],
-        **outcome["extra"],
+        "ledger": outcome["ledger"],
+        "num_events": outcome["num_events"],
+        "wall_s": outcome["wall_s"],
     }
 
 
