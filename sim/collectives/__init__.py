@@ -49,7 +49,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
 }
 """What ``auto`` chooses from, by maker of the device: NCCL, RCCL, XLA, HCCL, the Neuron runtime."""
 
-DEFAULT_LIBRARY = ("ring", "tree", "direct", "hierarchical", "pairwise")
+DEFAULT_LIBRARY = ("ring", "tree", "direct", "hierarchical", "pairwise", "star")
 
 
 def library_of(cluster: Cluster, groups: np.ndarray) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from sim.collectives import ring
+from sim.collectives import direct, ring, torus
 from sim.collectives.stage import Algorithm, Block, Stage
 from sim.collectives.transfer import Round, Transfer
 
@@ -21,21 +21,30 @@ CHAIN = {
 
 
 def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
-    """Rings inside the domains and between them, one stage each."""
+    """One stage inside the domains, one between them along rings, ..."""
     if not block.even:
         return f"needs equal subgroups, got {list(block.sizes)} members in the domains"
     k, g = block.num_domains, block.sizes[0]
     if k == 1 or g == 1:
         return f"needs several domains of several members, got {k} of {g}"
     grid = block.grid
-    inside = Block(grid.reshape(-1, g), (g,))
+    inside = block.inner or Block(grid.reshape(-1, g), (g,))
     between = Block(np.swapaxes(grid, 1, 2).reshape(-1, k), (1,) * k)
     result = []
     for where, part in CHAIN[kind]:
-        stage = ring.stage(part, inside if where == "intra" else between)
+        stage = _inside(part, inside) if where == "intra" else ring.stage(part, between)
         share = 1.0 if where == "intra" else 1 / g
         result.append(dataclasses.replace(stage, name=f"{where} {part}", load=stage.load * share))
     return tuple(result)
+
+
+def _inside(part: str, block: Block) -> Stage:
+    """The way of one domain: along its torus, over its mesh, else a ring."""
+    for builder in (torus.stages, direct.stages):
+        made = builder(part, block)
+        if not isinstance(made, str):
+            return made[0]
+    return ring.stage(part, block)
 
 
 def rounds(kind: str, n: int, sizes: tuple[int, ...] = ()) -> list[Round]:

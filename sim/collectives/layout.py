@@ -54,9 +54,13 @@ def _describe(cluster: Cluster, members: np.ndarray, sizes: tuple[int, ...]) -> 
     if len(sizes) > 1:
         fabric = _constant(cluster, first[0], first[sizes[0]], "sharp") > 0
     rows, shape, wraps = _box(cluster, members)
+    inner = None
+    if len(sizes) > 1 and len(set(sizes)) == 1 and sizes[0] > 1:
+        inner = _describe(cluster, members.reshape(-1, sizes[0]), (sizes[0],))
     return Block(
         rows,
         sizes,
+        inner=inner,
         mesh=mesh,
         shape=shape,
         wraps=wraps,
@@ -82,20 +86,41 @@ def _constant(cluster: Cluster, a: int, b: int, name: str) -> float:
 def _box(
     cluster: Cluster, members: np.ndarray
 ) -> tuple[np.ndarray, tuple[int, ...], tuple[bool, ...]]:
-    """Members sorted by torus coordinates, extent and closure of each axis, where every group is a whole box."""
+    """Members sorted by torus coordinates, extent and closure of each axis, where every group is a box of
+    planes.
+    """
     domain = np.asarray(cluster.domain)[members]
     if cluster.coordinates is None or not cluster.shape or (domain != domain[:, :1]).any():
         return members, (), ()
     place = np.asarray(cluster.coordinates)[members]
-    low, high = place.min(axis=1), place.max(axis=1)
-    shape = tuple(int(x) for x in high[0] - low[0] + 1)
-    if not (high - low + 1 == shape).all() or int(np.prod(shape)) != members.shape[1]:
-        return members, (), ()
+    shape, wraps = [], []
     code = np.zeros(members.shape, dtype=np.int64)
-    for axis, x in enumerate(shape):
-        code = code * x + place[..., axis] - low[:, None, axis]
-    rows = np.take_along_axis(members, np.argsort(code, axis=1), axis=1)
-    wraps = tuple(
-        x == whole and w for x, whole, w in zip(shape, cluster.shape, cluster.wrap, strict=True)
-    )
-    return rows, shape, wraps
+    for axis, (extent, closed) in enumerate(zip(cluster.shape, cluster.wrap, strict=True)):
+        rank, counts, gaps = _ranked(place[..., axis])
+        if len(set(counts.tolist())) > 1:
+            return members, (), ()
+        x = int(counts[0])
+        code = code * x + rank
+        shape.append(x)
+        even = len(gaps) == 1
+        wraps.append(bool(closed and even and x * gaps[0] == extent))
+    order = np.argsort(code, axis=1)
+    whole_box = int(np.prod(shape)) == members.shape[1]
+    if (
+        not whole_box
+        or (np.take_along_axis(code, order, axis=1) != np.arange(members.shape[1])).any()
+    ):
+        return members, (), ()
+    return np.take_along_axis(members, order, axis=1), tuple(shape), tuple(wraps)
+
+
+def _ranked(value: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rank of each value among the distinct ones of its row, how many a row has, and the gaps between them."""
+    order = np.argsort(value, axis=1, kind="stable")
+    ranked = np.take_along_axis(value, order, axis=1)
+    gap = np.diff(ranked, axis=1)
+    rank = np.zeros_like(order)
+    rank[:, 1:] = np.cumsum(gap > 0, axis=1)
+    result = np.empty_like(rank)
+    np.put_along_axis(result, order, rank, axis=1)
+    return result, rank[:, -1] + 1, np.unique(gap[gap > 0])

@@ -10,7 +10,7 @@ import numpy as np
 from sim.collectives.stage import Algorithm, Block, Stage, flows
 from sim.collectives.transfer import Round, Transfer
 
-MOST_FLOWS = 200_000
+MOST_FLOWS = 100_000
 """Above this many flows the far shifts are a spread subset, each counted for those it stands for."""
 
 

@@ -14,12 +14,14 @@ class Block:
     """Groups of equal layout: ``members`` (num_groups, n) devices, sorted by scale-up domain.
 
     ``sizes`` are the members in each domain, in order; ``mesh``: every pair inside a domain has a link of its own;
-    ``shape``: extent of each torus axis when a group is a whole box of a torus, and ``wraps`` which of them close.
+    ``inner``: the parts inside the domains as a block of their own, where those are equal; ``shape``: extent of each
+    torus axis when a group is a box of a torus, and ``wraps`` which of them close.
     """
 
     members: np.ndarray
     sizes: tuple[int, ...]
     mesh: bool = False
+    inner: "Block | None" = None
     shape: tuple[int, ...] = ()
     wraps: tuple[bool, ...] = ()
     switch_reduces: bool = False
