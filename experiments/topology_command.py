@@ -79,7 +79,7 @@ def draw(cluster: Cluster, path: pathlib.Path | str | None = None) -> Figure:
     if "bisection_Bps" in facts:
         title += f", bisection {_rate(facts['bisection_Bps'])}"
     if "power_W" in facts:
-        title += f", {facts['power_W'] / KILO:,.4g} kW"
+        title += f", {_number(facts['power_W'] / KILO)} kW"
     axes.set_title(title, fontsize=11, loc="left")
     if layout.note:
         axes.annotate(
@@ -94,7 +94,12 @@ def draw(cluster: Cluster, path: pathlib.Path | str | None = None) -> Figure:
 def _rate(bandwidth: float) -> str:
     """Return bytes/s in GB/s or TB/s."""
     big = bandwidth >= TB
-    return f"{bandwidth / (TB if big else GB):,.4g} {'TB/s' if big else 'GB/s'}"
+    return f"{_number(bandwidth / (TB if big else GB))} {'TB/s' if big else 'GB/s'}"
+
+
+def _number(value: float) -> str:
+    """Return four figures, never in powers of ten."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _draw_boxes(axes: Any, layout: Layout) -> None:
@@ -210,9 +215,10 @@ def _draw_vertices(axes: Any, cluster: Cluster, layout: Layout) -> None:
     )  # fmt: skip
     marks.set_gid("devices")
     if len(devices) <= ALL_DRAWN:
+        size = 5.5 if max(devices) < 10_000 else 3.8
         for vertex in devices:
             axes.text(
-                *layout.at[vertex], str(vertex), ha="center", va="center", fontsize=5.5, zorder=4
+                *layout.at[vertex], str(vertex), ha="center", va="center", fontsize=size, zorder=4
             )
     for vertex in layout.at:
         if vertex >= cluster.num_devices:

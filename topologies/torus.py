@@ -86,7 +86,8 @@ def _hosts(grid: Grid, sides: tuple[int, ...], count: int) -> np.ndarray:
     """Return the host of each device: blocks of ``sides`` of each slice, slice by slice."""
     local = blocks(grid, sides)
     first = np.arange(count) * (int(local.max()) + 1)
-    return np.repeat(first, len(local)) + np.tile(local, count)
+    hosts: np.ndarray = np.repeat(first, len(local)) + np.tile(local, count)
+    return hosts
 
 
 def _slice_size(num_devices: int, count: int, max_slice: int) -> int:
