@@ -8,6 +8,7 @@ import numpy as np
 from sim.cluster import Cluster
 from sim.collectives.cost import PricedStage, price
 from sim.collectives.layout import blocks, whole
+from sim.collectives.library import ALGORITHMS, library_of
 from sim.collectives.pairwise import uneven
 from sim.collectives.phase import CollectivePlan
 from sim.collectives.stage import Algorithm, Block, Stage
@@ -121,8 +122,6 @@ class Communicator:
         )
 
     def _algorithms(self, kind: str, algorithm: str) -> list[Algorithm]:
-        from sim.collectives import ALGORITHMS, library_of
-
         if kind not in KINDS:
             raise CollectiveError(unknown("collective", kind, KINDS))
         if algorithm == "auto":

@@ -42,11 +42,8 @@ def star(n, bandwidth=1.0, latency=0.0, device=UNIT):
 def pods(sizes, bandwidth=1.0, uplink=1.0, device=UNIT):
     """Pods of devices: a switch a pod, ``uplink`` bytes/s one way from each to the one on top; a host a device."""
     graph = nx.DiGraph()
-    number = 0
-    for pod, size in enumerate(sizes):
-        for _ in range(size):
-            graph.add_node(f"d{number}", kind="device")
-            number += 1
+    for i in range(sum(sizes)):
+        graph.add_node(f"d{i}", kind="device")
     number = 0
     for pod, size in enumerate(sizes):
         for _ in range(size):
