@@ -41,7 +41,9 @@ def test_rounds_do_what_the_definition_says(algorithm, kind, sizes):
     check(kind, sum(sizes), rounds)
 
 
-@pytest.mark.parametrize(("algorithm", "kind", "sizes"), CASES)
+@pytest.mark.parametrize(
+    ("algorithm", "kind", "sizes"), [c for c in CASES if sum(c.values[2]) <= 9]
+)
 def test_a_dropped_transfer_is_noticed(algorithm, kind, sizes):
     try:
         rounds = algorithm.rounds(kind, sum(sizes), sizes)
