@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.cluster import Cluster
 from sim.collectives import CollectivePlan, Communicator
-from sim.units import GB, GiB, us
+from sim.units import GB, KILO, GiB, us
 
 FLOAT_BYTES = 4
 BUS_FACTOR: Mapping[str, tuple[float, float]] = {
@@ -97,7 +97,7 @@ def nccl_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _short(time_us: float) -> str:
-    digits = 2 if time_us < 100 else 1 if time_us < 10 * 1000 else 0
+    digits = 2 if time_us < 100 else 1 if time_us < 10 * KILO else 0
     return f"{time_us:7.{digits}f}"
 
 
