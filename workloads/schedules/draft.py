@@ -44,7 +44,7 @@ class Draft:
         num_microbatches: int = 0,
     ) -> None:
         p, times, share = placement.num_ranks, request.times, placement.share
-        self.placement = placement
+        self.placement, self.times = placement, times
         self.num_microbatches = num_microbatches or request.num_microbatches
         self.limit = limit + EPSILON
         self.cost = {"F": times.f * share, "B": times.b * share, "W": times.w * share}
