@@ -83,7 +83,8 @@ def _kernel_bar(span: Span, chunks: int) -> Bar:
     return Bar(start, end, colour, label, getattr(op, "name", ""))
 
 
-def _action_hue(span: Span, chunks: int) -> tuple[str, str]:
+def action_hue(span: Span, chunks: int) -> tuple[str, str]:
+    """Return colour (in the shade of its chunk) and legend label of a bar of a whole action."""
     op, action = span[0], span[1]
     phase = ACTION_PHASE.get(action.kind, getattr(op, "phase", "F"))
     if action.kind == "F&B" and isinstance(op, Compute):
@@ -112,7 +113,7 @@ def _action_bars(spans: Sequence[Span], chunks: int, pixel: float) -> list[Bar]:
             continue
         key = (action, op.phase) if action.kind == "F&B" and isinstance(op, Compute) else action
         if key not in hues:
-            hues[key] = _action_hue(span, chunks)
+            hues[key] = action_hue(span, chunks)
         if actions and actions[-1] == key and start - bars[-1].end <= pixel:
             bars[-1] = bars[-1]._replace(end=end)
         else:

@@ -4,6 +4,7 @@ Hues keep apart for people who see no red or no green: blue, green and dark teal
 communication, greys are overhead, the lightest grey is idle.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 Rgb = tuple[float, float, float]
@@ -52,11 +53,29 @@ CAUSES = {
     "wait.end": Hue("#efe6da", "wait for the end"),
 }
 """Ledger causes; ``exposed.<axis>`` has its axis's colour and ``wait.<axis>`` a light form of it."""
-MEMORY = (
-    "#33639f", "#4a86d8", "#9db9dd", "#0b6e64", "#74c476", "#c2e4c3", "#e2571e", "#f2b134", "#7d54b8", "#c2347f",
-    "#8c4a1f", "#7f7f7f",
-)  # fmt: skip
-"""Memory categories, in the order a stack lists them."""
+MEMORY = {
+    "parameters": "#2b5a94",
+    "gradients": "#4a86d8",
+    "optimizer": "#9db9dd",
+    "gathered": "#0b6e64",
+    "activations": "#74c476",
+    "logits": "#f2b134",
+    "temporary": "#c98f2c",
+    "communication": "#7d54b8",
+    "buffers": "#7d54b8",
+    "context": "#7f7f7f",
+}
+"""Memory categories, in the order a stack lists them from the ground."""
+MORE_MEMORY = ("#c2347f", "#8c4a1f", "#e2571e", "#a9a9a9", "#c2e4c3")
+"""Colours of other categories, in order of their names."""
+
+
+def memory_colours(categories: Iterable[str]) -> dict[str, str]:
+    """Return the colour of each memory category, in the order of the stack."""
+    present = set(categories)
+    known = {name: colour for name, colour in MEMORY.items() if name in present}
+    others = sorted(present - set(MEMORY))
+    return known | {name: MORE_MEMORY[i % len(MORE_MEMORY)] for i, name in enumerate(others)}
 
 
 def axis_hue(axis: str) -> Hue:

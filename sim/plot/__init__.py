@@ -4,6 +4,7 @@ from sim.plot.gantt import gantt
 from sim.plot.ledger import ledger_bars, waterfall, waterfall_steps
 from sim.plot.links import link_bars, link_use
 from sim.plot.memory import memory_curve_figure, memory_peaks_figure
+from sim.plot.svg import svg
 
 __all__ = [
     "gantt",
@@ -12,6 +13,7 @@ __all__ = [
     "link_use",
     "memory_curve_figure",
     "memory_peaks_figure",
+    "svg",
     "waterfall",
     "waterfall_steps",
 ]

@@ -106,7 +106,7 @@ def timeline_lanes(
     axes = _axes_present(span for found in talk.values() for span in found)
     lanes: list[Lane] = []
     for c in shown:
-        own = timeline.streams_of[c]
+        own = sorted(timeline.streams_of[c], key=lambda s: s.name)
         computing = [s for s in own if s.computes]
         if len(shown) <= FEW:
             hosts = [

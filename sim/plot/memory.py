@@ -1,12 +1,12 @@
 """Memory over the step, stacked by category under the device's capacity; and the peaks of all places side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sim.memory import MemoryCurve, memory_curve
-from sim.palette import MEMORY
+from sim.palette import memory_colours
 from sim.timeline import Timeline
 from sim.units import GiB
 
@@ -15,29 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 150
-CATEGORIES = (
-    "params",
-    "parameters",
-    "weights",
-    "master",
-    "grads",
-    "gradients",
-    "optimizer",
-    "gathered",
-)
-"""Categories a stack starts with (those named otherwise follow in order of appearance)."""
-
-
-def category_order(categories: Sequence[str]) -> list[str]:
-    """Sort memory categories: states that stay first, what comes and goes on top."""
-    return sorted(
-        categories, key=lambda c: CATEGORIES.index(c) if c in CATEGORIES else len(CATEGORIES)
-    )
-
-
-def category_colours(categories: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each category, in the order of the stack."""
-    return {c: MEMORY[i % len(MEMORY)] for i, c in enumerate(category_order(categories))}
 
 
 def memory_curve_figure(
@@ -82,7 +59,7 @@ def _stack(axes: "Axes", curve: MemoryCurve, end: float) -> None:
     time = np.append(curve.time, end)
     floor = np.zeros(len(time))
     column = {category: i for i, category in enumerate(curve.categories)}
-    for category, colour in category_colours(curve.categories).items():
+    for category, colour in memory_colours(curve.categories).items():
         held = curve.held[:, column[category]] / GiB
         top = floor + np.append(held, held[-1])
         if held.max() > 0:
@@ -103,7 +80,7 @@ def memory_peaks_figure(
     figure = Figure(figsize=(10.0, 3.0), dpi=DPI, facecolor="white")
     axes = figure.add_axes((0.07, 0.15, 0.74, 0.74))
     floor = np.zeros(len(breakdowns))
-    for category, colour in category_colours(categories).items():
+    for category, colour in memory_colours(categories).items():
         held = np.array([part.get(category, 0.0) for part in breakdowns.values()]) / GiB
         axes.bar(
             range(len(breakdowns)), held, bottom=floor, color=colour, width=0.8, label=category
