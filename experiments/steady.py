@@ -1,8 +1,8 @@
 """Steady state: the step time of many microbatches from two replays of fewer.
 
 Schedules that repeat (1F1B, interleaved, plain accumulation) add the same time for each further round of microbatches
-once the pipeline is full; so a step of m microbatches lasts T(m1) + (m - m1) (T(m1) - T(m0)) / (m1 - m0) exactly,
-where m0 and m1 are past the warm-up. Peak memory is that of m1.
+once the pipeline is full; so a step of m microbatches lasts T(m1) + (m - m1) (T(m1) - T(m0)) / (m1 - m0), where m0 fills the pipeline.
+Against whole replays: within 1e-6. Peak memory is that of m1.
 """
 
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from workloads.plan import Plan
 
 REPEATING = ("1f1b", "interleaved")
 """Schedules whose rounds of pp microbatches are all alike."""
-WARM, WARMER = 2, 3
-"""Rounds of the two replays."""
+FILLED = 1
+"""Rounds that fill a pipeline; the shorter replay has as many, the longer one more (a single rank: one more each)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,10 @@ class Steady:
 def steady(config: RunConfig) -> Steady | None:
     """Return the two shorter runs of a step whose middle repeats, or None where replaying it whole costs no more."""
     plan = config.plan
-    if plan.schedule not in REPEATING or plan.num_microbatches <= (WARM + WARMER) * plan.pp:
+    rounds = FILLED if plan.pp > 1 else FILLED + 1
+    low, high = rounds * plan.pp, (rounds + 1) * plan.pp
+    if plan.schedule not in REPEATING or plan.num_microbatches <= low + high:
         return None
-    low, high = WARM * plan.pp, WARMER * plan.pp
     rest = plan.num_microbatches - high
     return Steady(_with(config, low), _with(config, high), rest / (high - low))
 
