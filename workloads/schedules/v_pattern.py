@@ -38,6 +38,8 @@ LOOK_AHEAD = 12
 NUM_FINALISTS = 3
 """Patterns run in full at least; more where they have few actions, up to `FINAL_ACTIONS` in all."""
 FINAL_ACTIONS = 12_000
+MANY_RANKS = 16
+"""Above this, fewer readings are tried, to stay within seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def search_pattern(
         return draft
 
     few = min(m, 2 * p + 1)
-    tried = [(reading, run(reading, few)) for reading in _readings(request.times)]
+    tried = [(reading, run(reading, few)) for reading in _readings(request.times, p)]
     good = [(_forecast(draft, request.times, m), r) for r, draft in tried if draft is not None]
     good.sort(key=lambda pair: pair[0])
     num_finals = max(NUM_FINALISTS, FINAL_ACTIONS // (6 * p * m))
@@ -93,11 +95,13 @@ def search_pattern(
     return min(found, key=lambda each: each.score)
 
 
-def _readings(own: Times) -> list[_Reading]:
+def _readings(own: Times, p: int) -> list[_Reading]:
     unit = Times()
-    pairs: tuple[tuple[Times, Times], ...] = ((own, own), (unit, unit))
+    pairs: tuple[tuple[Times, Times], ...] = ((own, own), (unit, unit), (unit, own))
     if own.f == own.b == own.w and own.comm == 0:
         pairs = pairs[:1]
+    elif p > MANY_RANKS:
+        pairs = pairs[:2]
     return [_Reading(*slacks, *times, gaps) for slacks, times, gaps in product(SLACKS, pairs, GAPS)]
 
 
