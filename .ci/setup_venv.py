@@ -114,7 +114,11 @@ def install(locks: Sequence[str]) -> bool:
 def main(locks: Sequence[str]) -> int:
     """Bring .venv to the state of the lock files."""
     with locked():
-        version = [PYTHON, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        version: list[str | Path] = [
+            PYTHON,
+            "-c",
+            "import sys; sys.exit(sys.version_info < (3, 11))",
+        ]
         usable = not UNFINISHED.exists() and works(version)
         if usable and all(installed(lock) for lock in locks):
             return 0
