@@ -76,14 +76,3 @@ def chain(run: Sequence[Step]) -> Step:
         rest[piece.kind if piece.code == COMPUTE else NOTHING] += piece.alone
     step.rest = tuple(reversed(suffixes))
     return step
-
-
-def host_gap(step: Step, host: float, now: float) -> float:
-    """Seconds a chain waits for the host in all, if it starts at ``now`` with the host clock at ``host``."""
-    reached = now
-    for piece in step.pieces:
-        if piece.launch:
-            host += piece.launch
-            reached = max(reached, host)
-        reached += piece.alone
-    return reached - now - step.alone

@@ -17,6 +17,7 @@ from sim.fold import Folding, PairClass
 from sim.kernels import kernel_time, steady
 from sim.kernels.shapes import Memory
 from sim.network.fair_share import Use
+from sim.network.never_full import never_full
 from sim.network.resources import reduce_links
 from sim.program import (
     Action,
@@ -32,9 +33,12 @@ from sim.program import (
     Sync,
     Wait,
 )
+from sim.units import us
 
 COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, SYNC, WAIT, SIGNAL, CHAIN = range(9)
 SMS, BANDWIDTH, NOTHING = range(3)
+BRIEF = 0.1 * us
+"""A transfer this short is all latency: it counts as using no link."""
 
 
 class Leg:
@@ -277,11 +281,18 @@ def _attach_resources(
 ) -> tuple[list[float], dict[int, int]]:
     """Turn the links of every leg into resources (legs with the same loads share one pattern)."""
     patterns: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
-    legs = [leg for chain in compiler.legs.values() for leg in chain if len(leg.phase.links)]
+    legs = [
+        leg
+        for chain in compiler.legs.values()
+        for leg in chain
+        if len(leg.phase.links) and leg.nbytes > leg.ceiling * BRIEF
+    ]
     for leg in legs:
         phase = leg.phase
         patterns.setdefault((id(phase.links), id(phase.loads)), (phase.links, phase.loads))
-    uses, capacity, kept = reduce_links(list(patterns.values()), cluster.link_capacity, keep)
+    counted = np.ones(len(cluster.link_capacity), dtype=bool) if keep else ~never_full(cluster)
+    shown = [(links[counted[links]], loads[counted[links]]) for links, loads in patterns.values()]
+    uses, capacity, kept = reduce_links(shown, cluster.link_capacity, keep)
     found = dict(zip(patterns, uses, strict=True))
     for leg in legs:
         leg.uses = found[id(leg.phase.links), id(leg.phase.loads)]

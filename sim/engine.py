@@ -14,7 +14,7 @@ import numpy as np
 from simpy import Environment, Event, Timeout
 
 from sim.activity import DeviceState, Process, play, retime
-from sim.chain import host_gap, merge
+from sim.chain import merge
 from sim.cluster import Cluster
 from sim.compile import (
     CHAIN, COLLECTIVE, COMPUTE, MEMORY, RECV, SEND, SYNC, Compiled, Step, compile_program,
@@ -123,8 +123,6 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
                 start = env.now
                 for number in step.starts:
                     semaphores[number].signal((here, len(spans) - 1))
-                if code == CHAIN:
-                    _note_memory(record, step, start)
                 if device.overlapping:
                     kernel = device.start(step)
                     yield kernel.timer
@@ -174,14 +172,13 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
 
 
 def _launch(run: _Run, record: StreamRecord, step: Step) -> Process:
-    """Let the host launch a kernel (or the kernels of a chain); wait for it where it is behind."""
+    """Let the host launch a kernel (or the kernels of a chain); wait for it where it is behind.
+
+    Kernel i of a chain starts no earlier than the host's clock plus the launches up to it, so the chain ends late by the
+    largest of those less the work before it: ``need``, known beforehand.
+    """
     env, device = run.env, run.devices[record.rank_class]
-    if step.code == COMPUTE:
-        gap = device.host + step.launch - env.now
-    elif device.host + step.need <= env.now:
-        gap = 0.0
-    else:
-        gap = host_gap(step, device.host, env.now)
+    gap = device.host + (step.need if step.code == CHAIN else step.launch) - env.now
     device.host += step.launch
     if gap > 0:
         record.gaps.append((env.now, env.now + gap, HOST))
@@ -192,16 +189,6 @@ def _taken(step: Step) -> tuple[str, float]:
     op = step.op
     assert isinstance(op, Allocate | Free)
     return op.category, op.nbytes if isinstance(op, Allocate) else -op.nbytes
-
-
-def _note_memory(record: StreamRecord, step: Step, start: float) -> None:
-    """Note the allocations inside a chain, at the times they have on an idle machine."""
-    offset = start
-    for piece in step.pieces:
-        if piece.code == MEMORY:
-            record.memory.append((offset, *_taken(piece)))
-        else:
-            offset += piece.alone
 
 
 def _meet(

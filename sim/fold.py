@@ -16,6 +16,7 @@ import numpy as np
 
 from sim.cluster import Cluster, Routes
 from sim.errors import ProgramError
+from sim.network.never_full import never_full
 from sim.program import Program
 
 
@@ -140,8 +141,9 @@ def _refine(
     random = np.random.default_rng(20261129)
     colour = np.unique(colour, return_inverse=True)[1]
     links = cluster.links
-    fixed = _colour_of(links.bandwidth) * np.e + _colour_of(links.latency) * np.pi
-    fixed += links.kind * np.sqrt(2.0)
+    binding = np.ones(len(links.bandwidth)) if len(marked) else (~never_full(cluster)).astype(float)
+    fixed = _colour_of(links.latency) * np.pi
+    fixed += binding * (_colour_of(links.bandwidth) * np.e + links.kind * np.sqrt(2.0))
     fixed[list(marked)] += 1.0 + np.arange(len(marked)) / 7.0
     salts = random.uniform(1.0, 2.0, size=(len(axes), 4))
     count = colour.max() + 1
@@ -151,7 +153,7 @@ def _refine(
         traffic = fixed.copy()
         for axis, own in zip(axes, groups, strict=True):
             weight = own[axis.flow_group[axis.routes.pair]] * axis.routes.share
-            traffic += np.bincount(axis.routes.link, weights=weight, minlength=len(traffic))
+            traffic += binding * np.bincount(axis.routes.link, weights=weight, minlength=len(traffic))
         link_hash = _scatter(traffic)
         columns = [colour.astype(float)]
         for axis, own in zip(axes, groups, strict=True):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sim.program import Collective, Compute, Op, Recv, Send
+from sim.program import Collective, Compute, Merged, Op, Recv, Send
 from sim.timeline import HOST, Cause, StreamRecord, Timeline
 
 Ledger = Mapping[str, float]
@@ -65,6 +65,7 @@ class _Walk:
         self.streams = timeline.streams
         self.own = timeline.streams_of[rank_class]
         self.causes: dict[str, float] = defaultdict(float)
+        self.chains: dict[int, dict[str, float]] = {}
         computing = [stream for stream in self.own if stream.computes]
         self.main = computing[0] if computing else self.own[0]
         self.kind = timeline.device_kind(rank_class)
@@ -95,7 +96,14 @@ class _Walk:
         return {cause: seconds for cause, seconds in sorted(self.causes.items()) if seconds}
 
     def _busy(self, op: Op, seconds: float) -> None:
-        if isinstance(op, Compute):
+        if isinstance(op, Merged):
+            alone = sum(op.alone)
+            slower = seconds - alone if seconds > alone * (1.0 + 1e-9) else 0.0
+            for cause, part in self._causes_of(op).items():
+                self.causes[cause] += part * (seconds - slower) / alone
+            if slower:
+                self.causes["overlap_slowdown"] += slower
+        elif isinstance(op, Compute):
             alone = self.timeline.kernel_seconds[self.kind, id(op)]
             slower = seconds - alone if seconds > alone * (1.0 + 1e-9) else 0.0
             self.causes[PHASE_CAUSE.get(op.phase, "compute")] += seconds - slower
@@ -103,6 +111,18 @@ class _Walk:
                 self.causes["overlap_slowdown"] += slower
         else:
             self.causes[f"exposed.{_axis(op)}"] += seconds
+
+    def _causes_of(self, op: Merged) -> dict[str, float]:
+        """Seconds by cause of a chain that nothing slows."""
+        found = self.chains.get(id(op))
+        if found is None:
+            found = self.chains[id(op)] = defaultdict(float)
+            for part, seconds in zip(op.ops, op.alone, strict=True):
+                if isinstance(part, Compute):
+                    found[PHASE_CAUSE.get(part.phase, "compute")] += seconds
+                elif seconds:
+                    found[f"exposed.{_axis(part)}"] += seconds
+        return found
 
     def _wait(self, op: Op, since: float, until: float) -> None:
         """Time between an op being posted and its transfer starting: somebody else is late."""
@@ -187,7 +207,10 @@ class _Walk:
             self.causes["launch"] += until - since
 
     def _busy_elsewhere(self, op: Op, seconds: float) -> None:
-        if isinstance(op, Compute):
+        if isinstance(op, Merged):
+            for cause, part in self._causes_of(op).items():
+                self.causes[cause] += part / sum(op.alone) * seconds
+        elif isinstance(op, Compute):
             self.causes[PHASE_CAUSE.get(op.phase, "compute")] += seconds
         else:
             self.causes[f"exposed.{_axis(op)}"] += seconds

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.timeline import Timeline
+from sim.program import Allocate, Free, Merged
+from sim.timeline import StreamRecord, Timeline
 
 
 class MemoryCurve(NamedTuple):
@@ -32,18 +33,46 @@ def memory_curve(timeline: Timeline, rank_class: int) -> MemoryCurve:
     """Return what a rank of the class holds over the step (memory held from the start included)."""
     rank = timeline.folding.representative[rank_class]
     script = timeline.program.scripts[timeline.program.script_of_rank[rank]]
-    events = [event for stream in timeline.streams_of[rank_class] for event in stream.memory]
-    categories = tuple(dict.fromkeys([*script.memory, *(category for _, category, _ in events)]))
-    column = {category: i for i, category in enumerate(categories)}
-    time = np.array([0.0, *(event[0] for event in events)])
+    times, kinds, changes = [np.zeros(len(script.memory))], [*script.memory], [*script.memory.values()]
+    blocks = [np.array(changes, dtype=float)]
+    for stream in timeline.streams_of[rank_class]:
+        times.append(np.array([event[0] for event in stream.memory], dtype=float))
+        kinds.extend(event[1] for event in stream.memory)
+        blocks.append(np.array([event[2] for event in stream.memory], dtype=float))
+        for merged, starts in _chains(stream).items():
+            offsets, names, deltas = _allocations(merged)
+            times.append((starts[:, None] + offsets).ravel())
+            kinds.extend(names * len(starts))
+            blocks.append(np.tile(deltas, len(starts)))
+    categories = tuple(dict.fromkeys(kinds))
+    number = {category: i for i, category in enumerate(categories)}
+    time = np.concatenate(times)
     change = np.zeros((len(time), len(categories)))
-    for category, nbytes in script.memory.items():
-        change[0, column[category]] += nbytes
-    change[np.arange(1, len(time)), [column[event[1]] for event in events]] = [
-        event[2] for event in events
-    ]
+    change[np.arange(len(time)), [number[kind] for kind in kinds]] = np.concatenate(blocks)
     order = np.argsort(time, kind="stable")
     return MemoryCurve(time[order], categories, np.cumsum(change[order], axis=0))
+
+
+def _chains(stream: StreamRecord) -> dict[Merged, np.ndarray]:
+    """Start times of every chain that allocates, by chain."""
+    found: dict[Merged, list[float]] = {}
+    for op, _, _, start, _ in stream.spans:
+        if isinstance(op, Merged):
+            found.setdefault(op, []).append(start)
+    return {op: np.array(starts) for op, starts in found.items() if _allocations(op)[1]}
+
+
+def _allocations(merged: Merged) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Allocations inside a chain: seconds from its start (on an idle machine), category, bytes taken."""
+    offsets, names, deltas = [], [], []
+    offset = 0.0
+    for op, seconds in zip(merged.ops, merged.alone, strict=True):
+        if isinstance(op, Allocate | Free):
+            offsets.append(offset)
+            names.append(op.category)
+            deltas.append(op.nbytes if isinstance(op, Allocate) else -op.nbytes)
+        offset += seconds
+    return np.array(offsets), names, np.array(deltas, dtype=float)
 
 
 def memory_peak(timeline: Timeline, rank_class: int) -> Peak:

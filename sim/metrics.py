@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from sim.device import Device
-from sim.program import Collective, Compute, Send
+from sim.program import Collective, Compute, Merged, Send
 from sim.timeline import StreamRecord, Timeline
 
 
@@ -86,17 +86,37 @@ def overlap_fraction(timeline: Timeline, parts: list[dict[str, float]]) -> float
 
 def _communicating(streams: list[StreamRecord]) -> float:
     """Seconds during which at least one transfer of the rank is in flight."""
-    spans = sorted(
+    parts = [_transfers(stream) for stream in streams]
+    spans = np.concatenate(parts) if parts else np.zeros((0, 2))
+    if not len(spans):
+        return 0.0
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(np.concatenate([[0.0], spans[:-1, 1]]))
+    return float(np.maximum(spans[:, 1] - np.maximum(spans[:, 0], reached), 0.0).sum())
+
+
+def _transfers(stream: StreamRecord) -> np.ndarray:
+    """Intervals during which a stream communicates, (n, 2)."""
+    single = [
         (start, end)
-        for stream in streams
         for op, _, _, start, end in stream.spans
-        if not isinstance(op, Compute)
-    )
-    total, reached = 0.0, -np.inf
-    for start, end in spans:
-        total += max(end - max(start, reached), 0.0)
-        reached = max(reached, end)
-    return float(total)
+        if not isinstance(op, Compute | Merged)
+    ]
+    blocks = [np.array(single, dtype=float).reshape(-1, 2)]
+    chains: dict[Merged, list[tuple[float, float]]] = defaultdict(list)
+    for op, _, _, start, end in stream.spans:
+        if isinstance(op, Merged):
+            chains[op].append((start, end))
+    for merged, intervals in chains.items():
+        bounds = np.concatenate([[0.0], np.cumsum(merged.alone)])
+        inside = [i for i, part in enumerate(merged.ops) if isinstance(part, Collective)]
+        if inside and bounds[-1]:
+            when = np.array(intervals)
+            stretch = (when[:, 1] - when[:, 0]) / bounds[-1]
+            relative = np.array([(bounds[i], bounds[i + 1]) for i in inside])
+            spans = when[:, :1, None] + stretch[:, None, None] * relative[None]
+            blocks.append(spans.reshape(-1, 2))
+    return np.concatenate(blocks)
 
 
 def utilization(timeline: Timeline) -> dict[str, float]:
@@ -115,6 +135,10 @@ def utilization(timeline: Timeline) -> dict[str, float]:
                 if isinstance(op, Compute):
                     busy += end - start
                     moved += op.kernel.nbytes
+                elif isinstance(op, Merged):
+                    idle, bytes_moved = _merged_work(op)
+                    busy += end - start - idle
+                    moved += bytes_moved
         compute += busy * float(size)
         memory += moved / device.memory_bandwidth * float(size)
     ranks = timeline.program.num_ranks
@@ -122,6 +146,13 @@ def utilization(timeline: Timeline) -> dict[str, float]:
     used = carried > 0
     links = float((carried[used] / timeline.cluster.link_capacity[used]).mean()) if used.any() else 0.0
     return {"compute": compute / step / ranks, "memory": memory / step / ranks, "links": links / step}
+
+
+def _merged_work(op: Merged) -> tuple[float, float]:
+    """Seconds a chain communicates, and bytes its kernels move."""
+    kernels = [part.kernel.nbytes for part in op.ops if isinstance(part, Compute)]
+    idle = sum(s for part, s in zip(op.ops, op.alone, strict=True) if not isinstance(part, Compute))
+    return idle, sum(kernels)
 
 
 def link_bytes(timeline: Timeline) -> np.ndarray:

@@ -10,7 +10,18 @@ import numpy as np
 from sim.cluster import Cluster
 from sim.compile import Step
 from sim.fold import Folding
-from sim.program import Action, Collective, Compute, Op, Program, Recv, Send
+from sim.program import (
+    Action,
+    Allocate,
+    Collective,
+    Compute,
+    Free,
+    Merged,
+    Op,
+    Program,
+    Recv,
+    Send,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +85,11 @@ class Timeline:
     @property
     def num_spans(self) -> int:
         """How many spans were recorded."""
-        return sum(len(stream.spans) for stream in self.streams)
+        return sum(
+            sum(1 for o in op.ops if not isinstance(o, Allocate | Free)) if isinstance(op, Merged) else 1
+            for stream in self.streams
+            for op, *_ in stream.spans
+        )
 
     @property
     def num_classes(self) -> int:
@@ -106,8 +121,7 @@ class Timeline:
         """Spans of a rank class, stream by stream (of one stream, if named)."""
         for record in self.streams_of[rank_class]:
             if stream is None or record.name == stream:
-                for span in record.spans:
-                    yield Span(*span)
+                yield from each_span(record)
 
     def frame(self) -> "pd.DataFrame":
         """Return all spans as a table, one row a span (times in s)."""
@@ -116,12 +130,27 @@ class Timeline:
         rows = []
         for stream in self.streams:
             rank = int(self.folding.representative[stream.rank_class])
-            for op, action, posted, start, end in stream.spans:
+            for op, action, posted, start, end in each_span(stream):
                 rows.append(
                     (stream.rank_class, rank, self.place(stream.rank_class), stream.name, *describe(op), *action,
                      posted, start, end)
                 )  # fmt: skip
         return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def each_span(record: StreamRecord) -> Iterator[Span]:
+    """Yield the spans of a stream; the ops of a chain one by one, stretched alike where it was slowed."""
+    for op, action, posted, start, end in record.spans:
+        if not isinstance(op, Merged):
+            yield Span(op, action, posted, start, end)
+            continue
+        total = sum(op.alone)
+        stretch = (end - start) / total if total else 1.0
+        now = start
+        for part, alone in zip(op.ops, op.alone, strict=True):
+            if not isinstance(part, Allocate | Free):
+                yield Span(part, action, now, now, now + alone * stretch)
+                now += alone * stretch
 
 
 COLUMNS = [

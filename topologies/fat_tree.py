@@ -117,10 +117,22 @@ def shared_adapters(draft: Draft, host: Host) -> list[Tier]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
-    """Leaf and adapter of each device."""
+    """Leaf and adapter of each device; leaves are numbered unit by unit, ``rails`` leaves a unit."""
 
     leaf: np.ndarray
     adapter: np.ndarray
+    rails: int
+
+    def pods(self, size: int) -> np.ndarray:
+        """Return the pod of each device where pods hold ``size`` leaves: whole rails, as far as they fit.
+
+        Leaves of one rail share spines, so traffic that keeps its rail stays in its pod.
+        """
+        unit, rail = self.leaf // self.rails, self.leaf % self.rails
+        units = int(unit.max()) + 1
+        if units <= size:
+            return np.asarray(rail // (size // units))
+        return np.asarray(rail * ceil(units / size) + unit // size)
 
 
 def _layout(num_devices: int, host: Host, radix: int, hosts_per_unit: int) -> _Layout:
@@ -141,7 +153,7 @@ def _layout(num_devices: int, host: Host, radix: int, hosts_per_unit: int) -> _L
     together = max(1, min(rails_per_host, down // (ports * min(num_hosts, unit_hosts))))
     leaves_per_unit = ceil(rails_per_host / together)
     leaf = server // unit_hosts * leaves_per_unit + adapter % rails_per_host // together
-    return _Layout(leaf, adapter)
+    return _Layout(leaf, adapter, leaves_per_unit)
 
 
 def _tiers(
@@ -160,7 +172,7 @@ def _tiers(
     groups = []
     pods = leaf
     while int(pods.max()) >= radix:
-        pods = pods // (radix // 2)
+        pods = layout.pods(radix // 2) if not groups else pods // (radix // 2)
         groups.append(pods)
     groups.append(np.zeros_like(leaf))
     if len(groups) > len(NAMES):

@@ -53,7 +53,7 @@ def _equal_columns(
     value = capacity[used] / capacity[used].max() * random.uniform(1.0, 2.0)
     for links, loads in patterns:
         where = np.searchsorted(used, links)
-        value[where] += loads / loads.max() * random.uniform(1.0, 2.0)
+        value[where] += loads / loads.max(initial=1e-30) * random.uniform(1.0, 2.0)
     grid = np.rint(value / value.max() * 2.0**40).astype(np.int64)
     grid[alone] = -1 - np.arange(len(alone))
     _, first, group = np.unique(grid, return_index=True, return_inverse=True)
