@@ -14,9 +14,9 @@ UNIT = Device(
     kind="gpu",
     peak={"bf16": 1.0, "fp32": 1.0},
     memory_bytes=1e12,
-    memory_bandwidth=2.0**100,
+    memory_bandwidth=2.0**200,
     compute_units=10,
-    calibration={"memory.start": 0.0, "memory.bandwidth": 2.0**-100},
+    calibration={"memory.start": 0.0, "memory.bandwidth": 2.0**-200},
 )
 """One byte of a memory kernel is one second; communication takes nothing of it that could be seen."""
 
