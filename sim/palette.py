@@ -20,9 +20,9 @@ class Hue(NamedTuple):
 PHASES = {
     "F": Hue("#4a86d8", "forward"),
     "B": Hue("#74c476", "backward"),
-    "W": Hue("#0b6e64", "weight gradient"),
+    "W": Hue("#07594f", "weight gradient"),
     "R": Hue("#f2b134", "recompute"),
-    "O": Hue("#7f7f7f", "optimizer"),
+    "O": Hue("#929292", "optimizer"),
 }
 """Kernels by phase; ``B`` is a fused backward too."""
 AXES = {
@@ -44,7 +44,7 @@ ACTION_PHASE = {"F": "F", "B": "B", "BW": "B", "W": "W", "F&B": "B", "optimizer"
 CAUSES = {
     "compute": Hue("#4a86d8", "useful compute"),
     "recompute": Hue("#f2b134", "recompute"),
-    "optimizer": Hue("#7f7f7f", "optimizer"),
+    "optimizer": Hue("#929292", "optimizer"),
     "overlap_slowdown": Hue("#9db9dd", "slowed by communication"),
     "bubble.warmup": Hue("#cdcdcd", "bubble: warm-up"),
     "bubble.steady": Hue("#a9a9a9", "bubble: steady"),
