@@ -6,9 +6,8 @@ the device, transfers on the network's shared resources; when another activity s
 shares with change, and their timers move. A kernel or transfer that shares nothing is a single SimPy timeout.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from simpy import Environment, Event, Timeout
@@ -17,13 +16,23 @@ from sim.activity import DeviceState, Process, play, retime
 from sim.chain import merge
 from sim.cluster import Cluster
 from sim.compile import (
-    CHAIN, COLLECTIVE, COMPUTE, MEMORY, RECV, SEND, SYNC, Compiled, Step, compile_program,
+    CHAIN,
+    COLLECTIVE,
+    COMPUTE,
+    MEMORY,
+    RECV,
+    SEND,
+    SYNC,
+    Compiled,
+    Step,
+    compile_program,
 )  # fmt: skip
 from sim.errors import DeadlockError, ProgramError
 from sim.fold import Folding, fold
+from sim.meeting import Mail, Meeting, Meetings, Semaphore
 from sim.network.shared import Shared
-from sim.program import Action, Allocate, Collective, Free, Program, Recv, Send
-from sim.timeline import HOST, Cause, StreamRecord, Timeline
+from sim.program import Action, Allocate, Free, Program, Send
+from sim.timeline import HOST, StreamRecord, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +42,6 @@ class LinkChange:
     time: float
     link: int
     bandwidth: float
-
-
-class _Semaphore:
-    """A counter one stream waits on; the cause handed over is the span that signalled."""
-
-    __slots__ = ("count", "name", "waiter")
-
-    def __init__(self, name: str, count: int) -> None:
-        self.name = name
-        self.count = count
-        self.waiter: Event | None = None
-
-    def signal(self, cause: Cause) -> None:
-        if self.waiter is None:
-            self.count += 1
-        else:
-            waiter, self.waiter = self.waiter, None
-            waiter.succeed(cause)
-
-
-class _Meeting:
-    """A collective for which not all rank classes have arrived."""
-
-    __slots__ = ("arrived", "event", "first")
-
-    def __init__(self, env: Environment, first: Step) -> None:
-        self.event = Event(env)
-        self.arrived = 0
-        self.first = first
 
 
 class _Run:
@@ -74,50 +54,27 @@ class _Run:
         self.shared = Shared(compiled.capacity)
         self.devices = [DeviceState(self.env, overlap) for overlap in compiled.overlapping]
         self.semaphores = [
-            [_Semaphore(name, count) for name, count in zip(names, counts, strict=True)]
+            [Semaphore(name, count) for name, count in zip(names, counts, strict=True)]
             for names, counts in compiled.semaphores
         ]
-        self.meetings: dict[tuple[object, ...], _Meeting] = {}
-        self.mail: dict[tuple[object, ...], "_Mail"] = {}
+        self.meetings = Meetings(self.env, folding.representative)
+        self.mail = Mail(self.env, folding.representative)
         self.finished = Event(self.env)
         self.running = 0
 
 
-class _Mail:
-    """A message between two rank classes: what the sender and the receiver have done so far."""
-
-    __slots__ = ("arrived", "nbytes", "posted", "start", "waiter", "who")
-
-    def __init__(self, nbytes: float, who: str) -> None:
-        self.nbytes = nbytes
-        self.who = who
-        self.start = -1.0
-        self.arrived = False
-        self.posted = False
-        self.waiter: Event | None = None
-
-
-def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, list[Step]]]) -> Process:
+def run_stream(
+    run: _Run, record: StreamRecord, segments: list[tuple[Action, list[Step]]]
+) -> Process:
     """Play one stream of one rank class: the SimPy process."""
-    env, rank_class = run.env, record.rank_class
-    device, semaphores = run.devices[rank_class], run.semaphores[rank_class]
-    spans, here = record.spans, record.index
-    met: dict[tuple[str, int], int] = {}
+    env, spans, here = run.env, record.spans, record.index
+    device, semaphores = run.devices[record.rank_class], run.semaphores[record.rank_class]
     for action, steps in segments:
         for step in steps:
-            for number in step.waits:
-                semaphore = semaphores[number]
-                if semaphore.count:
-                    semaphore.count -= 1
-                    continue
-                since = env.now
-                semaphore.waiter = Event(env)
-                record.state = (step, semaphore)
-                cause = yield semaphore.waiter
-                if env.now > since:
-                    record.gaps.append((since, env.now, cause))
+            if step.waits:
+                yield from _wait(run, record, step)
             code = step.code
-            if code == COMPUTE or code == CHAIN:
+            if code in (COMPUTE, CHAIN):
                 if step.launch:
                     yield from _launch(run, record, step)
                 start = env.now
@@ -130,38 +87,12 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
                 else:
                     yield Timeout(env, step.alone)
                 spans.append((step.op, action, start, start, env.now))
-            elif code == COLLECTIVE:
-                posted = start = env.now
-                if step.quick:
-                    step.played += 1
-                    yield Timeout(env, step.alone)
-                elif step.parties == 1:
-                    yield from play(env, run.shared, run.devices, step)
-                else:
-                    start = yield from _meet(run, record, step, met)
-                spans.append((step.op, action, posted, start, env.now))
-            elif code == SEND:
-                posted = env.now
-                ready = _post_send(run, record, step, action)
-                if ready is not None:
-                    yield ready
-                start = env.now
-                _departed(run, step, action, start)
-                yield from play(env, run.shared, run.devices, step)
-                _arrived(run, step, action)
-                spans.append((step.op, action, posted, start, env.now))
-            elif code == RECV:
-                posted = env.now
-                mail, landed = _post_recv(run, record, step, action)
-                if landed is not None:
-                    yield landed
-                spans.append((step.op, action, posted, max(mail.start, posted), env.now))
+            elif code in PLAY:
+                yield from PLAY[code](run, record, step, action)
             elif code == MEMORY:
                 record.memory.append((env.now, *_taken(step)))
-                continue
             elif code == SYNC:
                 device.host = max(device.host, env.now)
-                continue
             for number in step.signals:
                 semaphores[number].signal((here, len(spans) - 1))
     record.end = env.now
@@ -171,11 +102,71 @@ def run_stream(run: _Run, record: StreamRecord, segments: list[tuple[Action, lis
         run.finished.succeed()
 
 
+def _wait(run: _Run, record: StreamRecord, step: Step) -> Process:
+    """Take one from each semaphore the step waits on; note the pause and what ended it."""
+    for number in step.waits:
+        semaphore = run.semaphores[record.rank_class][number]
+        if semaphore.count:
+            semaphore.count -= 1
+            continue
+        since = run.env.now
+        semaphore.waiter = Event(run.env)
+        record.state = (step, semaphore)
+        cause = yield semaphore.waiter
+        if run.env.now > since:
+            record.gaps.append((since, run.env.now, cause))
+
+
+def _collective(run: _Run, record: StreamRecord, step: Step, action: Action) -> Process:
+    """Join a collective and wait for its end; the last of several rank classes to arrive plays it."""
+    posted = start = run.env.now
+    if step.quick:
+        step.played += 1
+        yield Timeout(run.env, step.alone)
+    elif step.parties == 1:
+        yield from play(run.env, run.shared, run.devices, step)
+    else:
+        meeting, everybody = run.meetings.join(record, step)
+        if everybody:
+            yield from play(run.env, run.shared, run.devices, step)
+            meeting.event.succeed(start)
+        else:
+            record.state = (step, meeting)
+            start = yield meeting.event
+    record.spans.append((step.op, action, posted, start, run.env.now))
+
+
+def _send(run: _Run, record: StreamRecord, step: Step, action: Action) -> Process:
+    """Send a message: at once, or (blocking) when the receiver is there."""
+    posted = run.env.now
+    message, ready = run.mail.send(record, step, action)
+    if ready is not None:
+        record.state = (step, message)
+        yield ready
+    message.start = run.env.now
+    yield from play(run.env, run.shared, run.devices, step)
+    run.mail.arrive(step, action)
+    record.spans.append((step.op, action, posted, message.start, run.env.now))
+
+
+def _receive(run: _Run, record: StreamRecord, step: Step, action: Action) -> Process:
+    """Wait for a message."""
+    posted = run.env.now
+    message, landed = run.mail.receive(record, step, action)
+    if landed is not None:
+        record.state = (step, message)
+        yield landed
+    record.spans.append((step.op, action, posted, max(message.start, posted), run.env.now))
+
+
+PLAY = {COLLECTIVE: _collective, SEND: _send, RECV: _receive}
+
+
 def _launch(run: _Run, record: StreamRecord, step: Step) -> Process:
     """Let the host launch a kernel (or the kernels of a chain); wait for it where it is behind.
 
-    Kernel i of a chain starts no earlier than the host's clock plus the launches up to it, so the chain ends late by the
-    largest of those less the work before it: ``need``, known beforehand.
+    Kernel i of a chain starts no earlier than the host's clock plus the launches up to it, so the chain ends late by
+    the largest of those less the work before it: ``need``, known beforehand.
     """
     env, device = run.env, run.devices[record.rank_class]
     gap = device.host + (step.need if step.code == CHAIN else step.launch) - env.now
@@ -189,100 +180,6 @@ def _taken(step: Step) -> tuple[str, float]:
     op = step.op
     assert isinstance(op, Allocate | Free)
     return op.category, op.nbytes if isinstance(op, Allocate) else -op.nbytes
-
-
-def _meet(
-    run: _Run, record: StreamRecord, step: Step, met: dict[tuple[str, int], int]
-) -> Generator[Event, Any, float]:
-    """Join a collective of several rank classes and wait for its end; return when it started.
-
-    The last to arrive plays it; the others wait.
-    """
-    turn = met[step.key] = met.get(step.key, -1) + 1
-    where = (step.key, record.name, turn)
-    meeting = run.meetings.get(where)
-    if meeting is None:
-        meeting = run.meetings[where] = _Meeting(run.env, step)
-    _agree(run, record, step, meeting.first)
-    meeting.arrived += 1
-    if meeting.arrived < step.parties:
-        record.state = (step, meeting)
-        start: float = yield meeting.event
-        return start
-    del run.meetings[where]
-    start = run.env.now
-    yield from play(run.env, run.shared, run.devices, step)
-    meeting.event.succeed(start)
-    return start
-
-
-def _agree(run: _Run, record: StreamRecord, step: Step, first: Step) -> None:
-    mine, other = step.op, first.op
-    assert isinstance(mine, Collective) and isinstance(other, Collective)
-    if (mine.kind, mine.nbytes) != (other.kind, other.nbytes):
-        rank = run.folding.representative[record.rank_class]
-        raise ProgramError(
-            f"ranks of one group disagree on axis {mine.axis!r}, stream {record.name!r}: rank {rank} runs {mine.kind} "
-            f"{mine.name!r} of {mine.nbytes:g} bytes where another runs {other.kind} {other.name!r} of "
-            f"{other.nbytes:g} bytes; every member must issue the same collectives in the same order"
-        )
-
-
-def _mail(run: _Run, step: Step, action: Action, record: StreamRecord | None) -> "_Mail":
-    op = step.op
-    assert isinstance(op, Send | Recv)
-    where = (step.key, action)
-    mail = run.mail.get(where)
-    if mail is None:
-        who = f"{op.name!r} of rank {run.folding.representative[record.rank_class]}" if record else ""
-        mail = run.mail[where] = _Mail(op.nbytes, who)
-    elif mail.nbytes != op.nbytes and record is not None:
-        rank = run.folding.representative[record.rank_class]
-        raise ProgramError(
-            f"send and receive disagree in size on channel {op.channel!r}: {op.name!r} of rank {rank} is {op.nbytes:g} "
-            f"bytes, {mail.who} is {mail.nbytes:g} bytes; both ends must name the same size"
-        )
-    return mail
-
-
-def _post_send(run: _Run, record: StreamRecord, step: Step, action: Action) -> Event | None:
-    """Post a message; for a blocking one that nobody waits for yet, an event that fires when somebody does."""
-    mail = _mail(run, step, action, record)
-    assert isinstance(step.op, Send)
-    if not step.op.blocking or mail.posted:
-        return None
-    mail.waiter = Event(run.env)
-    record.state = (step, mail)
-    return mail.waiter
-
-
-def _departed(run: _Run, step: Step, action: Action, start: float) -> None:
-    run.mail[step.key, action].start = start
-
-
-def _arrived(run: _Run, step: Step, action: Action) -> None:
-    mail = run.mail[step.key, action]
-    mail.arrived = True
-    if mail.posted:
-        del run.mail[step.key, action]
-        if mail.waiter is not None:
-            mail.waiter.succeed()
-
-
-def _post_recv(
-    run: _Run, record: StreamRecord, step: Step, action: Action
-) -> tuple["_Mail", Event | None]:
-    """Post a receive; the event fires when the message is there (none: it is there already)."""
-    mail = _mail(run, step, action, record)
-    mail.posted = True
-    if mail.arrived:
-        del run.mail[step.key, action]
-        return mail, None
-    if mail.waiter is not None:
-        mail.waiter.succeed()
-    mail.waiter = Event(run.env)
-    record.state = (step, mail)
-    return mail, mail.waiter
 
 
 def _change_link(run: _Run, change: LinkChange) -> Process:
@@ -371,8 +268,8 @@ def _placement(program: Program, cluster: Cluster, placement: np.ndarray | None)
         )
     if program.num_ranks and int(device_of.max()) >= cluster.num_devices:
         raise ProgramError(
-            f"the program has {program.num_ranks} ranks on devices up to {int(device_of.max())}; cluster {cluster.name} "
-            f"has {cluster.num_devices} devices; use a larger cluster or fewer ranks"
+            f"the program has {program.num_ranks} ranks on devices up to {int(device_of.max())}; cluster "
+            f"{cluster.name} has {cluster.num_devices} devices; use a larger cluster or fewer ranks"
         )
     return device_of
 
@@ -387,11 +284,13 @@ def _deadlock(run: _Run, records: list[StreamRecord]) -> str:
         rank = run.folding.representative[record.rank_class]
         op = step.op
         match wanted:
-            case _Semaphore():
+            case Semaphore():
                 reason = f"waits for {wanted.name!r}, which nothing that can still run will signal"
-            case _Meeting():
+            case Meeting():
                 peers = [int(run.folding.representative[c]) for c in step.classes]
-                reason = f"waits for the other members of its {op.axis!r} group (ranks of class {peers})"
+                reason = (
+                    f"waits for the other members of its {op.axis!r} group (ranks of class {peers})"
+                )
             case _:
                 other = step.classes[1] if isinstance(op, Send) else step.classes[0]
                 peer = int(run.folding.representative[other])

@@ -107,7 +107,7 @@ class Timeline:
     def place(self, rank_class: int) -> int:
         """Place in the pipeline of a rank class."""
         rank = self.folding.representative[rank_class]
-        return self.program.scripts[self.program.script_of_rank[rank]].place
+        return self.program.scripts[int(self.program.script_of_rank[rank])].place
 
     def device_kind(self, rank_class: int) -> int:
         """Index of the device kind a rank class runs on."""

@@ -123,7 +123,7 @@ GPU_CLUSTERS: dict[str, Preset] = {
         rack_tree,
         replace(H100, nic="roce-400"),
         16384,
-        24576,
+        0,
         META,
         hosts_per_rack=2,
         racks_per_pod=192,
