@@ -23,6 +23,7 @@ from sim.metrics import (
     tokens_per_s,
     utilization,
 )
+from sim.program import num_ops
 from sim.timeline import Timeline
 from sim.units import TERA, GiB, MiB
 from topologies import cluster
@@ -37,6 +38,9 @@ COMMUNICATOR_BYTES = 64 * MiB
 """Device memory of one communicator: NCCL's default channels x 4 MiB buffers of each direction, a few in use."""
 FRAGMENTATION = 0.05
 """Share of live bytes that an allocator holds on top (rounding, cached blocks); up to twice this is called borderline."""
+
+MANY_OPS = 1_000_000
+"""Ops of all scripts above which a replay merges runs of them."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +160,19 @@ def build_cluster(config: RunConfig) -> Cluster:
     return cluster(spec.preset, spec.num_devices, **parameters)
 
 
-def simulate_run(config: RunConfig, *, unfolded: bool = False) -> Result:
-    """Replay one training step of a run."""
+def simulate_run(config: RunConfig, *, unfolded: bool = False, merged: bool = False) -> Result:
+    """Replay one training step of a run; ``merged`` plays runs of ops as one (the same times, see `sim.chain`).
+
+    A step of more than `MANY_OPS` ops is always merged; its spans are laid out again where they are asked for.
+    """
     start = perf_counter()
     program = lower(config.model, config.plan)
+    merged = merged or num_ops(program) > MANY_OPS
     timeline = simulate(
-        program, build_cluster(config), unfolded=unfolded, launch=software(config.plan.software).launch
+        program,
+        build_cluster(config),
+        unfolded=unfolded,
+        launch=software(config.plan.software).launch,
+        merged=merged,
     )
     return Result(config, timeline, perf_counter() - start)

@@ -176,3 +176,13 @@ class Program:
     def num_ranks(self) -> int:
         """How many ranks run."""
         return len(self.script_of_rank)
+
+
+def num_ops(program: Program) -> int:
+    """Return how many ops the distinct scripts hold."""
+    return sum(
+        len(segment.ops)
+        for script in program.scripts
+        for segments in script.streams.values()
+        for segment in segments
+    )
