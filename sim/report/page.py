@@ -17,6 +17,7 @@ from sim.plot import (
     ledger_bars,
     link_bars,
     link_use,
+    machine_figure,
     memory_curve_figure,
     memory_peaks_figure,
     svg,
@@ -157,11 +158,16 @@ def _charts(runs: Sequence[ReportRun]) -> Iterator[str]:
     yield "<h2>Memory</h2>"
     for i, run in enumerate(runs):
         yield from _memory(run, f"memory{i}")
-    yield "<h2>Links</h2>"
+    yield "<h2>Machine and links</h2>"
     for i, run in enumerate(runs):
         uses = link_use(run.timeline)
         if uses:
             cluster = run.timeline.cluster
+            yield _figure(
+                machine_figure(run.timeline, uses),
+                f"machine{i}",
+                "Links by what they join; darker is busier.",
+            )
             title = f"{cluster.name}: share of each link's capacity used over the step"
             busiest = max(uses, key=lambda use: use.largest)
             caption = f"Busiest: {busiest.busiest}, {busiest.largest:.0%} of {busiest.bandwidth / GB:,.0f} GB/s."
