@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.cluster import Cluster, Routes
+from sim.collectives.traffic import traffic
 from sim.errors import ProgramError
 from sim.network.never_full import never_full
-from sim.program import Program
+from sim.program import Collective, Program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +65,13 @@ class Folding:
 
 @dataclass(slots=True, eq=False)
 class _Axis:
-    """Flows of one axis (or channel) and what they cross; ``group`` of each flow, groups padded to a matrix."""
+    """Flows of one axis (or channel) and what they cross; ``flow_group`` of each flow, ``flow_weight`` what it carries."""
 
     name: str
     ranks: np.ndarray
     routes: Routes
     flow_group: np.ndarray
+    flow_weight: np.ndarray
     ordered: bool
 
 
@@ -85,7 +87,8 @@ def fold(
 
     ``device_of`` (num_ranks,) says where each rank sits; ``marked_links`` will change and are like no other link.
     """
-    axes = [_group_axis(a, g, cluster, device_of) for a, g in program.groups.items()]
+    uses = _uses(program)
+    axes = [_group_axis(a, g, uses[a], cluster, device_of) for a, g in program.groups.items()]
     axes += [_channel_axis(c, p, cluster, device_of) for c, p in program.peers.items()]
     if unfolded:
         colour = np.arange(program.num_ranks)
@@ -95,43 +98,41 @@ def fold(
     return _collect(colour, axes, program)
 
 
-def _group_axis(name: str, ranks: np.ndarray, cluster: Cluster, device_of: np.ndarray) -> _Axis:
-    """Rings through each group stand for its traffic."""
-    num_groups, degree = ranks.shape
+def _group_axis(
+    name: str, ranks: np.ndarray, uses: list[tuple[str, str]], cluster: Cluster, device_of: np.ndarray
+) -> _Axis:
+    """The flows of what the groups run."""
     if np.unique(ranks).size != ranks.size:
         raise ProgramError(f"groups of axis {name!r} list a rank twice")
-    if degree == 1:
+    if ranks.shape[1] == 1 or not uses:
         empty = np.zeros(0, dtype=np.int64)
-        return _Axis(name, ranks, Routes(empty, empty, np.zeros(0)), empty, ordered=False)
-    shifted = _partners(ranks, cluster.domain[device_of[ranks]])
-    src = np.tile(ranks.ravel(), len(shifted))
-    dst = np.concatenate([partner.ravel() for partner in shifted])
-    group = np.tile(np.repeat(np.arange(num_groups), degree), len(shifted))
-    return _Axis(name, ranks, cluster.routes(device_of[src], device_of[dst]), group, ordered=False)
+        return _Axis(name, ranks, Routes(empty, empty, np.zeros(0)), empty, np.zeros(0), ordered=False)
+    flows = traffic(cluster, device_of[ranks], uses)
+    routes = cluster.routes(flows.src, flows.dst)
+    return _Axis(name, ranks, routes, flows.group, flows.weight, ordered=False)
 
 
-def _partners(ranks: np.ndarray, domain: np.ndarray) -> list[np.ndarray]:
-    """Whom each member talks to: arrays shaped as ``ranks``.
-
-    Within a scale-up domain the next member, across domains the member at the same place in the next one, as a
-    multi-rail collective does; where domains hold unequal parts of a group, simply the next member.
-    """
-    num_groups, degree = ranks.shape
-    inside = int((domain[0] == domain[0, 0]).sum())
-    if degree % inside == 0:
-        blocks = domain.reshape(num_groups, -1, inside)
-        if (blocks == blocks[:, :, :1]).all():
-            members = ranks.reshape(num_groups, -1, inside)
-            around = [np.roll(members, -1, axis=axis) for axis in (1, 2) if members.shape[axis] > 1]
-            return [partner.reshape(ranks.shape) for partner in around]
-    return [np.roll(ranks, -1, axis=1)]
+def _uses(program: Program) -> dict[str, list[tuple[str, str]]]:
+    """Return the (kind, algorithm) pairs that run on each axis."""
+    found: dict[str, dict[tuple[str, str], None]] = {axis: {} for axis in program.groups}
+    seen: set[int] = set()
+    for script in program.scripts:
+        for segments in script.streams.values():
+            for segment in segments:
+                if id(segment.ops) in seen:
+                    continue
+                seen.add(id(segment.ops))
+                for op in segment.ops:
+                    if isinstance(op, Collective) and op.axis in found:
+                        found[op.axis][op.kind, op.algorithm] = None
+    return {axis: list(pairs) for axis, pairs in found.items()}
 
 
 def _channel_axis(name: str, peers: np.ndarray, cluster: Cluster, device_of: np.ndarray) -> _Axis:
     src = np.flatnonzero(peers >= 0)
     pairs = np.stack([src, peers[src]], axis=1)
     routes = cluster.routes(device_of[pairs[:, 0]], device_of[pairs[:, 1]])
-    return _Axis(name, pairs, routes, np.arange(len(src)), ordered=True)
+    return _Axis(name, pairs, routes, np.arange(len(src)), np.ones(len(src)), ordered=True)
 
 
 def _refine(
@@ -152,14 +153,15 @@ def _refine(
         groups = [_group_colours(axis, hashed, salt) for axis, salt in zip(axes, salts, strict=True)]
         traffic = fixed.copy()
         for axis, own in zip(axes, groups, strict=True):
-            weight = own[axis.flow_group[axis.routes.pair]] * axis.routes.share
+            weight = (own[axis.flow_group] * axis.flow_weight)[axis.routes.pair] * axis.routes.share
             traffic += binding * np.bincount(axis.routes.link, weights=weight, minlength=len(traffic))
         link_hash = _scatter(traffic)
         columns = [colour.astype(float)]
         for axis, own in zip(axes, groups, strict=True):
             crossing = link_hash[axis.routes.link] * axis.routes.share
+            route = np.bincount(axis.routes.pair, crossing, minlength=len(axis.flow_group))
             through = np.bincount(
-                axis.flow_group[axis.routes.pair], weights=crossing, minlength=len(axis.ranks)
+                axis.flow_group, _scatter(route) * axis.flow_weight, minlength=len(axis.ranks)
             )
             columns.extend(_rank_columns(axis, own * np.e + through, len(colour)))
         refined = _partition(columns)
