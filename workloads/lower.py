@@ -26,6 +26,7 @@ from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
 from workloads.mesh import coordinates, groups, neighbours
 from workloads.model import SOFTMAX_MIXERS, Model
+from workloads.pair import DONE, GO, renamed, second, second_half
 from workloads.plan import Plan, check
 from workloads.schedules import Placement, Token, find_schedule
 
@@ -104,6 +105,25 @@ def model_flops(model: Model, plan: Plan) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One action of a rank: what surrounds it, its stage, and where on the ring it comes from and goes to."""
+
+    token: Token
+    variant: Variant
+    stage: int
+    before: int | None
+    after: int | None
+
+    @property
+    def action(self) -> Action:
+        return Action(self.token.kind, self.stage, self.token.chunk, self.token.microbatch)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.token.kind, self.token.chunk, self.variant, self.before, self.after)
+
+
 @dataclass
 class _Rank:
     """Lowers the order of one place in the pipeline."""
@@ -152,28 +172,33 @@ class _Rank:
         final = {t.chunk: i for i, t in enumerate(tokens) if t.kind in ("W", "BW")}
         first = {t.chunk: i for i, t in reversed(list(enumerate(tokens))) if t.kind == "F"}
         reductions = Counter[int]()
-        for index, token in enumerate(tokens):
-            last = index == final[token.chunk]
-            reduce = self.early and token.kind in ("W", "BW") and (last or self.each_microbatch)
-            variant = Variant(
-                gather=self.gathers == "passes"
-                and token.kind != "W"
-                or self.gathers == "once"
-                and index == first[token.chunk],
-                release=self.gathers == "passes",
-                reduce=reduce,
-            )
-            self._act(token, variant)
-            reductions[token.chunk] += len(self.chunks[token.chunk].buckets) if reduce else 0
+        index = 0
+        for entry in order:
+            turns = []
+            for token in entry:
+                last = index == final[token.chunk]
+                reduce = self.early and token.kind in ("W", "BW") and (last or self.each_microbatch)
+                variant = Variant(
+                    gather=(self.gathers == "passes" and token.kind != "W")
+                    or (self.gathers == "once" and index == first[token.chunk]),
+                    release=self.gathers == "passes",
+                    reduce=reduce,
+                )
+                turns.append(self._turn(token, variant))
+                reductions[token.chunk] += len(self.chunks[token.chunk].buckets) if reduce else 0
+                index += 1
+            self._act(turns)
         self._end(sum(reductions.values()))
         states = held_states(self.sizes, self.chunks, self.sharding)
         if self.plan.zero == 3 and not self.plan.reshard and self.parallel:
             states["gathered"] = sum(
-                (u.dense_weights + u.expert_weights) * self.sizes.value for c in self.chunks for u in c.units
+                (u.dense_weights + u.expert_weights) * self.sizes.value
+                for c in self.chunks
+                for u in c.units
             )
         return Script(
             streams={name: tuple(segments) for name, segments in self.streams.items()},
-            semaphores={CREDIT: self.plan.prefetch + 1},
+            semaphores=dict.fromkeys((CREDIT, second(CREDIT)), self.plan.prefetch + 1),
             memory=states,
             label=f"pipeline rank {self.rank}",
             place=self.rank,
@@ -182,36 +207,48 @@ class _Rank:
     def _put(self, stream: str, segment: Segment) -> None:
         self.streams.setdefault(stream, []).append(segment)
 
-    def _act(self, token: Token, variant: Variant) -> None:
+    def _turn(self, token: Token, variant: Variant) -> "_Turn":
         stage = self.placement.stage(self.rank, token.chunk)
-        action = Action(token.kind, stage, token.chunk, token.microbatch)
-        before, after = self._neighbours(token)
-        if before is not None:
-            self._receive(token, stage, before)
-        for stream, ops in self._body(token, variant, before, after).items():
-            self._put(stream, Segment(action, ops))
-        if after is not None:
-            self._send(token, stage, after)
-        chunk = self.chunks[token.chunk]
-        if variant.gather:
-            key = ("gather", token.kind, token.chunk)
+        return _Turn(token, variant, stage, *self._neighbours(token))
+
+    def _act(self, turns: list["_Turn"]) -> None:
+        """Put the segments of one entry of the order: an action, or a pair side by side."""
+        for turn in turns:
+            if turn.before is not None:
+                self._receive(turn.token, turn.stage, turn.before)
+        if len(turns) == 1:
+            for stream, ops in self._body(turns[0]).items():
+                self._put(stream, Segment(turns[0].action, ops))
+        else:
+            self._pair(*turns)
+        for number, turn in enumerate(turns):
+            if turn.after is not None:
+                self._send(turn.token, turn.stage, turn.after)
+            self._communicate(turn, second_half=number == 1)
+
+    def _communicate(self, turn: "_Turn", *, second_half: bool) -> None:
+        """Put what data parallelism does beside an action."""
+        token, action, chunk = turn.token, turn.action, self.chunks[turn.token.chunk]
+        if turn.variant.gather:
+            stream = second("gather") if second_half else "gather"
+            key = (stream, token.kind, token.chunk)
             if key not in self.bodies:
-                segment = gather_segment(
+                ops = gather_segment(
                     self.sizes,
                     self.sharding,
                     chunk,
                     action,
                     backward=token.kind != "F",
                     keep=self.gathers == "once",
-                )
-                self.bodies[key] = {"gather": segment.ops}
-            self._put("gather", Segment(action, self.bodies[key]["gather"]))
-        if variant.reduce:
-            key = ("reduce", token.chunk)
-            if key not in self.bodies:
+                ).ops
+                self.bodies[key] = {stream: renamed(ops) if second_half else ops}
+            self._put(stream, Segment(action, self.bodies[key][stream]))
+        if turn.variant.reduce:
+            reduced = ("reduce", token.chunk)
+            if reduced not in self.bodies:
                 segment = reduce_segment(self.sizes, self.sharding, chunk, action)
-                self.bodies[key] = {"reduce": segment.ops}
-            self._put("reduce", Segment(action, self.bodies[key]["reduce"]))
+                self.bodies[reduced] = {"reduce": segment.ops}
+            self._put("reduce", Segment(action, self.bodies[reduced]["reduce"]))
 
     def _neighbours(self, token: Token) -> tuple[int | None, int | None]:
         """Offsets on the ring of the rank an action takes its input from and gives its output to (None: itself)."""
@@ -235,32 +272,59 @@ class _Rank:
             return NEXT
         return NEXT if (offset == 1) == sending else PREVIOUS
 
-    def _body(
-        self, token: Token, variant: Variant, before: int | None, after: int | None
-    ) -> dict[str, tuple[Op, ...]]:
+    def _body(self, turn: "_Turn") -> dict[str, tuple[Op, ...]]:
         """Return the ops of an action with its waits and signals; the same action gets the same tuples."""
-        key = (token.kind, token.chunk, variant, before, after)
-        if key in self.bodies:
-            return self.bodies[key]
-        chunk = self.chunks[token.chunk]
+        if turn.key not in self.bodies:
+            body = dict(self._passes(turn))
+            body[COMPUTE] = (*self._enter(turn), *body.get(COMPUTE, ()), *self._leave(turn))
+            self.bodies[turn.key] = body
+        return self.bodies[turn.key]
+
+    def _pair(self, near: "_Turn", beside: "_Turn") -> None:
+        """Put an overlapped pair: it starts when both inputs are there and ends when both are done."""
+        key = ("pair", near.key, beside.key)
+        if key not in self.bodies:
+            body = dict(self._passes(near))
+            body[COMPUTE] = (
+                *self._enter(near),
+                *self._enter(beside),
+                Signal((GO,)),
+                *body.get(COMPUTE, ()),
+                Wait((DONE,)),
+                *self._leave(near),
+                *self._leave(beside),
+            )
+            self.bodies[key] = body
+            self.bodies[(*key, "beside")] = second_half(self._passes(beside))
+        for stream, ops in self.bodies[key].items():
+            self._put(stream, Segment(near.action, ops))
+        for stream, ops in self.bodies[(*key, "beside")].items():
+            self._put(stream, Segment(beside.action, ops))
+
+    def _passes(self, turn: "_Turn") -> Lanes:
+        chunk = self.chunks[turn.token.chunk]
         passes = {
             "F": chunk.forward,
             "BW": chunk.backward,
             "B": chunk.input_gradient,
             "W": chunk.weight_gradient,
         }
-        body = dict(passes[token.kind](variant))
-        ops = body.get(COMPUTE, ())
-        if before is not None:
-            wait: tuple[Op, ...] = (Wait((f"came.{self._way(token)}",)),)
-            ops = (*wait, Sync(), *ops) if self.sizes.software.p2p_sync else (*wait, *ops)
-        if after is not None:
-            ops = (*ops, Signal((f"done.{self._way(token)}",)))
-            if not self.plan.switch("overlap_p2p"):
-                ops = (*ops, Wait((f"sent.{self._way(token)}",)))
-        body[COMPUTE] = ops
-        self.bodies[key] = body
-        return body
+        return passes[turn.token.kind](turn.variant)
+
+    def _enter(self, turn: "_Turn") -> tuple[Op, ...]:
+        """Wait for the input of an action, where another rank sends it."""
+        if turn.before is None:
+            return ()
+        wait = Wait((f"came.{self._way(turn.token)}",))
+        return (wait, Sync()) if self.sizes.software.p2p_sync else (wait,)
+
+    def _leave(self, turn: "_Turn") -> tuple[Op, ...]:
+        """Hand over the output of an action, where another rank needs it."""
+        if turn.after is None:
+            return ()
+        way = self._way(turn.token)
+        sent: tuple[Op, ...] = () if self.plan.switch("overlap_p2p") else (Wait((f"sent.{way}",)),)
+        return (Signal((f"done.{way}",)), *sent)
 
     def _way(self, token: Token) -> str:
         return f"{'F' if token.kind == 'F' else 'B'}{token.chunk}"
@@ -282,9 +346,13 @@ class _Rank:
         way = self._way(token)
         key = ("recv", way, channel)
         if key not in self.bodies:
-            op = Recv(f"recv.{way[0]}", channel, self._message_bytes, way[0], signals=(f"came.{way}",))
+            op = Recv(
+                f"recv.{way[0]}", channel, self._message_bytes, way[0], signals=(f"came.{way}",)
+            )
             self.bodies[key] = {"recv": (op,)}
-        self._put(f"recv.{way[0]}", Segment(self._message_action(token, stage), self.bodies[key]["recv"]))
+        self._put(
+            f"recv.{way[0]}", Segment(self._message_action(token, stage), self.bodies[key]["recv"])
+        )
 
     def _send(self, token: Token, stage: int, offset: int) -> None:
         channel = self._channel(offset, sending=True)
