@@ -1,15 +1,18 @@
 """``study``: experiments that ask one question each and write their answer into ``results``."""
 
 import ast
-from importlib import import_module
+import os
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from experiments.cli_output import AsJson, emit, table, working
 from sim.errors import InputError, unknown
+
+WORKERS = 2
+"""Studies that run at once."""
 
 
 def questions() -> dict[str, str]:
@@ -28,7 +31,7 @@ def study(
     quick: Annotated[bool, typer.Option("--quick", help="The small form that CI runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run one study, or all: table.csv, figure.png and a finding for each."""
+    """Run one study, or all: table.csv, figure.png and a finding for each, and an index of all there are."""
     known = questions()
     if name != "all" and name not in known:
         raise InputError(unknown("study", name, ["all", *known]))
@@ -36,16 +39,29 @@ def study(
     if not chosen:
         raise InputError("no study ships yet")
 
-    from experiments.study import run_study
+    from experiments.study import write_index
 
-    rows = []
-    for each in chosen:
-        module = import_module(f"experiments.studies.{each.replace('-', '_')}")
-        with working(each):
-            rows.append(run_study(each, module, out / each, quick=quick))
+    with working(name):
+        rows = _run(chosen, out, quick=quick)
+    write_index(out, known)
     shown = ("name", "finding", "cpu_s")
     emit(
         {"studies": rows},
         as_json,
         lambda: [table([[row[key] for key in shown] for row in rows], shown)],
     )
+
+
+def _run(names: list[str], out: Path, *, quick: bool) -> list[dict[str, Any]]:
+    """Run one study here, several in a pool of processes."""
+    from experiments.study import run_studies, run_study
+
+    if len(names) == 1:
+        return [run_study(names[0], out / names[0], quick=quick)]
+
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    workers = min(WORKERS, os.cpu_count() or 1, len(names))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return run_studies(names, out, pool, quick=quick)
