@@ -6,11 +6,14 @@ to what the next op waited for: a transfer in flight is ``exposed.<axis>``; a pe
 bubble (``bubble.warmup`` before the rank's first backward, ``bubble.drain`` after its last forward, ``bubble.steady`` between);
 a member of a group that has not arrived is ``wait.<axis>``; the host that has not launched yet is ``launch``. After its last op a
 rank waits for the step's end: ``bubble.drain`` in a pipeline, else ``wait.end``.
+
+A rank may compute on several streams (an overlapped pair). Where the first of them communicates or waits while another
+computes, the time is that computation's; where kernels share the device, each has its half.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -56,6 +59,23 @@ def _weighted(parts: list[dict[str, float]], weights: np.ndarray) -> dict[str, f
     return dict(sorted(mean.items()))
 
 
+class _Beside:
+    """Kernels of the streams that compute beside the first, by time."""
+
+    def __init__(self, streams: list[StreamRecord]) -> None:
+        spans = [(s[3], s[4], s[0]) for r in streams for s in r.spans if isinstance(s[0], Compute | Merged)]
+        self.spans = sorted(spans, key=lambda span: span[0])
+        self.ends = [end for _, end, _ in self.spans]
+
+    def within(self, since: float, until: float) -> Iterator[tuple[float, float, Op]]:
+        """Yield (start, end, op) of what runs in an interval, cut to it."""
+        index = bisect_right(self.ends, since)
+        while index < len(self.spans) and self.spans[index][0] < until:
+            start, end, op = self.spans[index]
+            yield max(start, since), min(end, until), op
+            index += 1
+
+
 class _Walk:
     """One rank class's streams, walked along the one that computes."""
 
@@ -68,6 +88,7 @@ class _Walk:
         self.chains: dict[int, dict[str, float]] = {}
         computing = [stream for stream in self.own if stream.computes]
         self.main = computing[0] if computing else self.own[0]
+        self.beside = _Beside(computing[1:]) if len(computing) > 1 else None
         self.kind = timeline.device_kind(rank_class)
         self.first_backward, self.last_forward = self._pipeline_marks()
         self.pipelined = any(isinstance(s[0], Recv) for stream in self.own for s in stream.spans[:1])
@@ -84,16 +105,54 @@ class _Walk:
         now = 0.0
         for op, _, posted, start, end in self.main.spans:
             while gap is not None and gap[1] <= posted:
-                self._idle(now, gap[0], None)
-                self._idle(max(now, gap[0]), gap[1], gap[2])
+                for since, until in self._uncovered(now, gap[0]):
+                    self._idle(since, until, None)
+                for since, until in self._uncovered(max(now, gap[0]), gap[1]):
+                    self._idle(since, until, gap[2])
                 now = max(now, gap[1])
                 gap = next(gaps, None)
-            self._idle(now, posted, None)
-            self._wait(op, posted, start)
-            self._busy(op, end - start)
+            for since, until in self._uncovered(now, posted):
+                self._idle(since, until, None)
+            for since, until in self._uncovered(posted, start):
+                self._wait(op, since, until)
+            if self.beside is None:
+                self._busy(op, end - start)
+            else:
+                self._busy_beside(op, start, end)
             now = end
         self._tail(now)
         return {cause: seconds for cause, seconds in sorted(self.causes.items()) if seconds}
+
+    def _uncovered(self, since: float, until: float) -> list[tuple[float, float]]:
+        """Return the parts of an interval during which no other stream computes; book the rest as its work."""
+        if until <= since:
+            return []
+        if self.beside is None:
+            return [(since, until)]
+        found, now = [], since
+        for start, end, op in self.beside.within(since, until):
+            if start > now:
+                found.append((now, start))
+            self._busy_elsewhere(op, max(end - max(now, start), 0.0))
+            now = max(now, end)
+        if until > now:
+            found.append((now, until))
+        return found
+
+    def _busy_beside(self, op: Op, start: float, end: float) -> None:
+        """Book an op of the first stream beside which others compute."""
+        assert self.beside is not None
+        if not isinstance(op, Compute | Merged):
+            free = sum(until - since for since, until in self._uncovered(start, end))
+            self.causes[f"exposed.{_axis(op)}"] += free
+            return
+        alone = sum(op.alone) if isinstance(op, Merged) else self.timeline.kernel_seconds[self.kind, id(op)]
+        others = [(high - low, other) for low, high, other in self.beside.within(start, end)]
+        shared = sum(seconds for seconds, _ in others) / 2.0
+        lost = min(shared, max(end - start - alone, 0.0))
+        for seconds, other in others:
+            self._busy_elsewhere(other, seconds / 2.0 * (lost / shared))
+        self._busy(op, end - start - lost)
 
     def _busy(self, op: Op, seconds: float) -> None:
         if isinstance(op, Merged):
