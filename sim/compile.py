@@ -42,15 +42,20 @@ BRIEF = 0.1 * us
 
 
 class Leg:
-    """One phase ready to play: seconds, bytes, ceiling, fairness weight, resources, shares of the device."""
+    """One phase ready to play: seconds, bytes, ceiling, fairness weight, resources, shares of the device.
 
-    __slots__ = ("ceiling", "latency", "memory_share", "nbytes", "phase", "sm_share", "uses", "weight")
+    ``brief``: so short that it counts as using no link, whoever else runs.
+    """
+
+    __slots__ = ("brief", "ceiling", "latency", "memory_share", "nbytes", "phase", "sm_share", "uses", "weight")
 
     def __init__(self, phase: Phase) -> None:
         self.phase = phase
         self.latency = phase.latency
         self.nbytes = phase.nbytes
-        self.ceiling = phase.ceiling
+        own = phase.own or phase.ceiling
+        self.brief = phase.nbytes <= own * BRIEF
+        self.ceiling = own if self.brief else phase.ceiling
         self.weight = phase.weight
         self.sm_share = phase.sm_share
         self.memory_share = phase.memory_share
@@ -200,9 +205,11 @@ class _Compiler:
         if key not in self.communicators:
             self.communicators[key] = Communicator(self.cluster, self.device_of[group.ranks])
         step = Step(COLLECTIVE, op)
-        plan_key = (key, op.kind, op.nbytes, op.algorithm)
+        plan_key = (key, op.kind, op.nbytes, op.algorithm, op.spread)
         if plan_key not in self.plans:
-            self.plans[plan_key] = self.communicators[key].plan(op.kind, op.nbytes, op.algorithm)
+            self.plans[plan_key] = self.communicators[key].plan(
+                op.kind, op.nbytes, op.algorithm, op.spread
+            )
         self._communicate(step, self.plans[plan_key], key, (rank_class, stream))
         step.parties = len(group.members)
         step.classes = group.members
@@ -237,10 +244,10 @@ class _Compiler:
     ) -> None:
         step.key = key
         step.plan = plan
-        step.alone = plan.alone
         if id(plan) not in self.legs:
             self.legs[id(plan)] = tuple(Leg(phase) for phase in plan.phases)
         step.legs = self.legs[id(plan)]
+        step.alone = sum(leg.latency + leg.nbytes / leg.ceiling for leg in step.legs)
         self.users.setdefault(key, set()).add(user)
         self.communications.append(step)
 
@@ -285,7 +292,7 @@ def _attach_resources(
         leg
         for chain in compiler.legs.values()
         for leg in chain
-        if len(leg.phase.links) and leg.nbytes > leg.ceiling * BRIEF
+        if len(leg.phase.links) and not leg.brief
     ]
     for leg in legs:
         phase = leg.phase

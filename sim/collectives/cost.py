@@ -46,6 +46,7 @@ class PricedStage:
             sm_share=self.sm_share,
             memory_share=self.memory_share,
             bottleneck=self.bottleneck,
+            own=best.rate,
         )
         return phase, best.protocol
 

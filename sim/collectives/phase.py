@@ -11,7 +11,8 @@ class Phase:
 
     ``links``/``loads``: bytes that cross each link for one byte of work when all groups of the communicator run at
     once. ``weight``: work rate of this activity for one unit of per-flow rate on its bottleneck (1 / bytes a flow
-    carries for one byte of work); max-min sharing is fair over flows. ``sm_share``, ``memory_share``: of the device's
+    carries for one byte of work); max-min sharing is fair over flows. ``own``: bytes/s of one group of the communicator
+    without the others (0: as ``ceiling``). ``sm_share``, ``memory_share``: of the device's
     compute and memory bandwidth while it runs.
     """
 
@@ -25,6 +26,7 @@ class Phase:
     sm_share: float = 0.0
     memory_share: float = 0.0
     bottleneck: int = -1
+    own: float = 0.0
 
     @property
     def alone(self) -> float:
