@@ -34,9 +34,27 @@ class Compute:
     starts: tuple[str, ...] = ()
 
 
+class Spread(NamedTuple):
+    """How the items of an all-to-all spread over the members.
+
+    ``fanout`` > 0: each item goes to that many members at once (an expert-parallel kernel then crosses to a scale-up
+    domain once, however many members there want it), ``limit`` < 1: within at most that share of the domains.
+    ``shares`` (group size,): what part of all bytes each member takes (empty: equal), ``back``: sends instead.
+    """
+
+    fanout: int = 0
+    limit: float = 1.0
+    shares: tuple[float, ...] = ()
+    back: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Collective:
-    """A collective over the rank's group on ``axis``; ``nbytes`` as nccl-tests counts it."""
+    """A collective over the rank's group on ``axis``; ``nbytes`` as nccl-tests counts it.
+
+    ``spread``: who gets how much of an all-to-all, where that is not an equal part each (``nbytes``: what a member
+    sends on average, every copy counted).
+    """
 
     name: str
     kind: str
@@ -46,6 +64,7 @@ class Collective:
     algorithm: str = "auto"
     waits: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

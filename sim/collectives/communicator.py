@@ -7,12 +7,14 @@ import numpy as np
 
 from sim.cluster import Cluster
 from sim.collectives.cost import PricedStage, price
+from sim.collectives.expert import expert_stage
 from sim.collectives.layout import blocks, whole
 from sim.collectives.library import ALGORITHMS, library_of
 from sim.collectives.pairwise import uneven
 from sim.collectives.phase import CollectivePlan
 from sim.collectives.stage import Algorithm, Block, Stage
 from sim.errors import CollectiveError, unknown
+from sim.program import Spread
 
 KINDS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "send_recv",
@@ -44,6 +46,7 @@ class Communicator:
     _blocks: tuple[Block, ...] = field(default=(), init=False)
     _ways: dict[tuple[str, str], tuple[_Way, ...]] = field(default_factory=dict, init=False)
     _plans: dict[tuple[str, float, str], CollectivePlan] = field(default_factory=dict, init=False)
+    _spreads: dict[tuple[str, Spread], PricedStage] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.groups = np.atleast_2d(np.asarray(self.groups, dtype=np.int64))
@@ -61,11 +64,16 @@ class Communicator:
         owner[self.groups] = np.arange(len(self.groups))[:, None]
         return owner
 
-    def plan(self, kind: str, nbytes: float, algorithm: str = "auto") -> CollectivePlan:
+    def plan(
+        self, kind: str, nbytes: float, algorithm: str = "auto", spread: Spread | None = None
+    ) -> CollectivePlan:
         """How ``kind`` of ``nbytes`` (as nccl-tests counts them) runs; ``auto`` takes the fastest the library has.
 
+        ``spread``: an all-to-all whose members do not all get the same, or whose items go to several of them.
         `CollectiveError` if the kind or algorithm does not exist or the algorithm cannot run on these groups.
         """
+        if spread is not None and self.size > 1 and (spread.shares or algorithm == "ep"):
+            return self._spread(float(nbytes), algorithm, spread)
         key = (kind, nbytes, algorithm)
         if (known := self._plans.get(key)) is not None:
             return known
@@ -102,6 +110,25 @@ class Communicator:
         )
         return CollectivePlan(
             kind="all_to_all", algorithm="pairwise", protocol=protocol, phases=(phase,)
+        )
+
+    def _spread(self, nbytes: float, algorithm: str, spread: Spread) -> CollectivePlan:
+        """An all-to-all by what each item wants: by an expert-parallel kernel, else pairwise, every copy for itself."""
+        if spread.shares and len(spread.shares) != self.size:
+            raise CollectiveError(
+                f"spread.shares has {len(spread.shares)} parts; the groups have {self.size} members: give one each"
+            )
+        if algorithm != "ep":
+            part = np.asarray(spread.shares)
+            matrix = np.broadcast_to(part, (self.size, self.size)) * nbytes
+            return self.all_to_all(matrix.T * self.size if spread.back else matrix)
+        key = ("ep", spread)
+        if key not in self._spreads:
+            stage = expert_stage(self.cluster, self.groups, spread)
+            self._spreads[key] = price(self.cluster, "all_to_all", stage, self.owner)
+        phase, protocol = self._spreads[key].phase(nbytes)
+        return CollectivePlan(
+            kind="all_to_all", algorithm="ep", protocol=protocol, phases=(phase,)
         )
 
     def _choose(self, kind: str, nbytes: float, algorithm: str) -> CollectivePlan:
