@@ -168,14 +168,15 @@ def link_bytes(timeline: Timeline) -> np.ndarray:
 def communication_volume(timeline: Timeline, rank_class: int) -> dict[str, float]:
     """Bytes a rank of the class sends in the step, by axis, as the definitions of the collectives say.
 
-    All-reduce 2 (n-1)/n of its bytes, all-gather, reduce-scatter and all-to-all (n-1)/n, a send all of them.
+    All-reduce 2 (n-1)/n of its bytes, all-gather, reduce-scatter and all-to-all (n-1)/n, any other all of them.
     """
     volume: dict[str, float] = defaultdict(float)
     for span in timeline.spans(rank_class):
         op = span.op
         if isinstance(op, Collective):
             n = timeline.program.groups[op.axis].shape[1]
-            volume[op.axis] += op.nbytes * SHARE.get(op.kind, 1.0) * (n - 1) / n
+            share = SHARE[op.kind] * (n - 1) / n if op.kind in SHARE else 1.0
+            volume[op.axis] += op.nbytes * share
         elif isinstance(op, Send):
             volume[op.channel] += op.nbytes
     return dict(volume)

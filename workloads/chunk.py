@@ -140,11 +140,15 @@ class Chunk:
         for index in reversed(range(len(self.units))):
             unit = self.units[index]
             kept = sum(p.kept for p in unit.parts)
+            if variant.gather:
+                found.append(lanes(Wait((GATHERED,))))
             found.extend(self._again(index))
             for part in reversed(unit.parts):
                 found.extend(self._recomputed(part, index))
                 found.append(part.backward)
             found.append(lanes(*self._free_all(index), Allocate("activations", kept)))
+            if variant.gather:
+                found.append(lanes(*self._drop(unit, variant)))
         return join(found)
 
     def weight_gradient(self, variant: Variant) -> Lanes:
