@@ -3,15 +3,26 @@
 from workloads.layers.part import Part, lanes
 from workloads.layers.sizes import Sizes
 
+EAGER_RMS_NORM = 6.0
+"""Bytes an RMS norm written out in eager PyTorch moves (to fp32, square, mean, scale, back, weight: some 34 a value) over
+those of one kernel; a layer norm is one kernel in PyTorch."""
+EAGER_GATED = 1.6
+"""The same for SwiGLU as an activation and a product."""
+EAGER_ROTARY = 4.0
+"""The same for rotary embedding as products, a rotation and a sum."""
+EAGER_DROPOUT_ADD = 2.0
+"""The same for dropout and addition in two kernels."""
+
 
 def norm(sizes: Sizes, name: str) -> Part:
     """Return a norm: reads x, writes y; backward reads dy, x and the residual's gradient, writes dx."""
     nbytes = sizes.local_hidden_bytes
     width = sizes.model.hidden_size
+    passes = EAGER_RMS_NORM if sizes.model.norm == "rms" else 1.0
     return Part(
         name=name,
-        forward=lanes(sizes.elementwise(name, "norm", 2 * nbytes, "F", passes=2.0)),
-        backward=lanes(sizes.elementwise(f"{name}.bwd", "norm", 4 * nbytes, "B", passes=2.0)),
+        forward=lanes(sizes.elementwise(name, "norm", 2 * nbytes, "F", passes=passes)),
+        backward=lanes(sizes.elementwise(f"{name}.bwd", "norm", 4 * nbytes, "B", passes=passes)),
         saved=nbytes,
         weights=float(width * (1 + int(sizes.model.norm_bias))) * float(sizes.model.norm_weight),
     )
@@ -21,12 +32,13 @@ def residual(sizes: Sizes, name: str) -> Part:
     """Return dropout (where the plan has it) and residual addition: reads both, writes the sum."""
     nbytes = sizes.local_hidden_bytes
     mask = nbytes / sizes.value if sizes.plan.dropout else 0.0
+    passes = EAGER_DROPOUT_ADD if sizes.plan.dropout else 1.0
     backward = lanes()
     if sizes.plan.dropout:
         backward = lanes(sizes.elementwise(f"{name}.bwd", "dropout", 2 * nbytes + mask, "B"))
     return Part(
         name=name,
-        forward=lanes(sizes.elementwise(name, "add", 3 * nbytes + mask, "F", passes=2.0)),
+        forward=lanes(sizes.elementwise(name, "add", 3 * nbytes + mask, "F", passes=passes)),
         backward=backward,
         saved=mask,
     )
@@ -36,11 +48,12 @@ def activation(sizes: Sizes, name: str, width: int, tokens: float, *, gated: boo
     """Return the MLP's non-linearity on (tokens, width): reads its input (two halves, if gated), writes one."""
     one = tokens * width * sizes.value
     inputs = 2 * one if gated else one
+    passes = EAGER_GATED if gated else 1.0
     return Part(
         name=name,
-        forward=lanes(sizes.elementwise(name, "activation", inputs + one, "F", passes=2.0)),
+        forward=lanes(sizes.elementwise(name, "activation", inputs + one, "F", passes=passes)),
         backward=lanes(
-            sizes.elementwise(f"{name}.bwd", "activation", 2 * inputs + one, "B", passes=2.0)
+            sizes.elementwise(f"{name}.bwd", "activation", 2 * inputs + one, "B", passes=passes)
         ),
         saved=inputs,
     )
@@ -51,6 +64,6 @@ def rotary(sizes: Sizes, heads: int, kv_heads: int, dim: int) -> Part:
     nbytes = 2.0 * sizes.tokens * (heads + kv_heads) * dim * sizes.value
     return Part(
         name="rotary",
-        forward=lanes(sizes.elementwise("rotary", "rotary", nbytes, "F", passes=2.0)),
-        backward=lanes(sizes.elementwise("rotary.bwd", "rotary", nbytes, "B", passes=2.0)),
+        forward=lanes(sizes.elementwise("rotary", "rotary", nbytes, "F", passes=EAGER_ROTARY)),
+        backward=lanes(sizes.elementwise("rotary.bwd", "rotary", nbytes, "B", passes=EAGER_ROTARY)),
     )

@@ -53,14 +53,14 @@ def head(sizes: Sizes) -> list[Part]:
         name="loss",
         forward=lanes(
             Allocate("logits", held),
-            sizes.elementwise("loss", "cross_entropy", logits * (2 * sizes.value + 8.0), "F", passes=2.0),
+            sizes.elementwise("loss", "cross_entropy", logits * (2 * sizes.value + 8.0), "F", passes=1.5),
             *statistics,
         ),
         backward=join(
             (
                 lanes(
                     sizes.elementwise(
-                        "loss.bwd", "cross_entropy", logits * (4.0 + sizes.value), "B", passes=2.0
+                        "loss.bwd", "cross_entropy", logits * (4.0 + sizes.value), "B", passes=3.0
                     )
                 ),
                 lanes(Free("logits", held)),
