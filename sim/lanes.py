@@ -7,14 +7,14 @@ its foot; in a lane of *kernels* each is drawn. Communication narrower than a fe
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from sim.palette import ACTION_PHASE, HOST_HUE, PHASES, axis_hue, mix, shade
-from sim.program import Collective, Compute, Op, Recv, Send
-from sim.timeline import HOST, Span, StreamRecord, Timeline
+from sim.program import Action, Collective, Compute, Merged, Op, Recv, Send
+from sim.timeline import HOST, Span, StreamRecord, Timeline, each_span
 
 Detail = Literal["actions", "kernels"]
 Window = tuple[float, float]
@@ -53,14 +53,33 @@ def num_chunks(timeline: Timeline) -> int:
     return max(chunks, default=0) + 1
 
 
-def inside(timeline: Timeline, stream: StreamRecord, window: Window) -> list[Span]:
+def inside(stream: StreamRecord, window: Window) -> list[Span]:
     """Return the spans of a stream that show in a window and take time."""
     low, high = window
-    return [
-        span
-        for span in timeline.spans(stream.rank_class, stream.name)
-        if span.end > low and span.start < high and span.end > span.start
-    ]
+    near = replace(stream, spans=[s for s in stream.spans if s[4] > low and s[3] < high])
+    return [s for s in each_span(near) if s.end > low and s.start < high and s.end > s.start]
+
+
+def kernel_seconds(timeline: Timeline, rank_class: int) -> float:
+    """Return how long kernels of a rank class run in the step, all its streams added."""
+    share: dict[int, float] = {}
+    seconds = 0.0
+    for stream in timeline.streams_of[rank_class]:
+        for op, _, _, start, end in stream.spans:
+            if id(op) not in share:
+                share[id(op)] = _kernel_share(op)
+            seconds += (end - start) * share[id(op)]
+    return seconds
+
+
+def _kernel_share(op: Op) -> float:
+    """Share of an op's time that is kernels: of ops played as one, those among them."""
+    if isinstance(op, Merged):
+        kernels = sum(
+            s for part, s in zip(op.ops, op.alone, strict=True) if isinstance(part, Compute)
+        )
+        return kernels / sum(op.alone) if sum(op.alone) else 0.0
+    return float(isinstance(op, Compute))
 
 
 def compute_lane(
@@ -101,25 +120,34 @@ def _action_bars(spans: Sequence[Span], chunks: int, pixel: float) -> list[Bar]:
     The text is the microbatch, or what it is where there is one microbatch only.
     """
     bars: list[Bar] = []
-    actions: list[object] = []
-    hues: dict[object, tuple[str, str]] = {}
-    several = any(span[1].microbatch > 0 for span in spans)
+    hues: dict[tuple[Action, str], tuple[str, str]] = {}
+    several = any(span.action.microbatch > 0 for span in spans)
+    open_key: tuple[Action, str] | None = None
+    begun = reached = 0.0
+
+    def close() -> None:
+        if open_key is not None:
+            action = open_key[0]
+            text = str(action.microbatch) if action.microbatch >= 0 else ""
+            bars.append(
+                Bar(begun, reached, *hues[open_key], text if several else hues[open_key][1])
+            )
+
     for span in spans:
         op, action, _, start, end = span
         if not isinstance(op, Compute) and end - start > THIN * pixel:
-            colour, label = communication_hue(op)
-            bars.append(Bar(start, end, colour, label))
-            actions.append(None)
+            close()
+            open_key = None
+            bars.append(Bar(start, end, *communication_hue(op)))
             continue
-        key = (action, op.phase) if action.kind == "F&B" and isinstance(op, Compute) else action
-        if key not in hues:
-            hues[key] = action_hue(span, chunks)
-        if actions and actions[-1] == key and start - bars[-1].end <= pixel:
-            bars[-1] = bars[-1]._replace(end=end)
-        else:
-            text = str(action.microbatch) if action.microbatch >= 0 else ""
-            bars.append(Bar(start, end, *hues[key], text if several else hues[key][1]))
-            actions.append(key)
+        key = (action, op.phase if action.kind == "F&B" and isinstance(op, Compute) else "")
+        if key != open_key or start - reached > pixel:
+            close()
+            open_key, begun = key, start
+            if key not in hues:
+                hues[key] = action_hue(span, chunks)
+        reached = end
+    close()
     return bars
 
 

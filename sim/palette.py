@@ -5,6 +5,7 @@ communication, greys are overhead, the lightest grey is idle.
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 Rgb = tuple[float, float, float]
@@ -78,6 +79,7 @@ def memory_colours(categories: Iterable[str]) -> dict[str, str]:
     return known | {name: MORE_MEMORY[i % len(MORE_MEMORY)] for i, name in enumerate(others)}
 
 
+@cache
 def axis_hue(axis: str) -> Hue:
     """Return the hue of a mesh axis or channel: ``pp.next`` is ``pp``."""
     first = axis.partition(".")[0]
@@ -98,18 +100,21 @@ def cause_hue(cause: str) -> Hue:
     return Hue(OTHER_AXIS.colour, cause)
 
 
+@cache
 def rgb(colour: str) -> Rgb:
     """Return the three channels of ``#rrggbb``, 0..1."""
     red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return red, green, blue
 
 
+@cache
 def mix(colour: str, white: float) -> str:
     """Return a colour with a share of white in it (negative: of black)."""
     target, share = (1.0, white) if white >= 0 else (0.0, -white)
     return "#" + "".join(f"{round(255 * (c + (target - c) * share)):02x}" for c in rgb(colour))
 
 
+@cache
 def shade(colour: str, chunk: int, num_chunks: int) -> str:
     """Return the shade of a chunk: the first the darkest, as in Megatron's figures.
 
@@ -121,6 +126,7 @@ def shade(colour: str, chunk: int, num_chunks: int) -> str:
     return mix(colour, -0.25 + 0.8 * chunk / (num_chunks - 1))
 
 
+@cache
 def ink(colour: str) -> str:
     """Return black or white, whichever reads better on a colour."""
     red, green, blue = rgb(colour)

@@ -15,12 +15,13 @@ from sim.lanes import (
     compute_lane,
     host_lane,
     inside,
+    kernel_seconds,
     num_chunks,
     transfers,
 )
 from sim.palette import AXES, IDLE, ink, rgb
-from sim.program import Compute
-from sim.timeline import Span, Timeline
+from sim.program import Compute, Merged
+from sim.timeline import Span, StreamRecord, Timeline
 from sim.units import ms, us
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def gantt(
     shown = list(rank_classes) if rank_classes is not None else shown_classes(timeline)
     pixel = (high - low) / ((width - MARGINS) * DPI)
     lanes = timeline_lanes(timeline, shown, (low, high), pixel, detail)
-    busy = sum(map(_kernel_share, [timeline] * len(shown), shown)) / max(len(shown), 1)
+    busy = sum(kernel_seconds(timeline, c) for c in shown) / max(len(shown), 1) / timeline.step_time
     caption = title or (
         f"one step on {timeline.program.num_ranks:,} devices: {_time(timeline.step_time)}, kernels run"
         f" {busy:.0%} of it; blank is idle"
@@ -99,51 +100,73 @@ def timeline_lanes(
 ) -> list[Lane]:
     """Return the lanes of rank classes: by stream where there are few classes, else by axis."""
     streams = [s for c in shown for s in timeline.streams_of[c]]
-    spans = {s.index: inside(timeline, s, window) for s in streams}
-    chosen: Detail = detail or _detail([spans[s.index] for s in streams if s.computes], pixel)
-    chunks = num_chunks(timeline)
-    talk = {index: transfers(found) for index, found in spans.items()}
-    axes = _axes_present(span for found in talk.values() for span in found)
+    chosen: Detail = detail or _detail([s for s in streams if s.computes], window, pixel)
+    chunks, axes = num_chunks(timeline), _axes_present(streams, window)
     lanes: list[Lane] = []
     for c in shown:
         own = sorted(timeline.streams_of[c], key=lambda s: s.name)
+        spans = {s.index: inside(s, window) for s in own}
+        talk = {index: transfers(found) for index, found in spans.items()}
         computing = [s for s in own if s.computes]
-        if len(shown) <= FEW:
+        few = len(shown) <= FEW
+        if few:
             hosts = [
                 host_lane(s, window, height=STREAM_LANE, threshold=4 * pixel) for s in computing
             ]
             lanes += [lane for lane in hosts if lane]
         lanes += [compute_lane(s, spans[s.index], pixel, chosen, chunks) for s in computing]
-        if len(shown) <= FEW:
+        if few:
+            lanes += _stream_lanes(own, talk, pixel, blocking=chosen == "actions")
+        else:
+            every = [x for s in own for x in talk[s.index]]
             lanes += [
-                communication_lane(s.name, c, talk[s.index], pixel, height=STREAM_LANE, names=True)
-                for s in own
-                if not s.computes and talk[s.index]
+                communication_lane(
+                    axis,
+                    c,
+                    [x for x in every if axis_of(x.op) == axis],
+                    pixel,
+                    height=THIN_LANE,
+                    names=False,
+                )
+                for axis in axes
             ]
-            continue
-        for axis in axes:
-            found = [x for s in own for x in talk[s.index] if axis_of(x.op) == axis]
-            lanes.append(communication_lane(axis, c, found, pixel, height=THIN_LANE, names=False))
     return lanes
 
 
-def _axes_present(spans: Iterable[Span]) -> list[str]:
+def _stream_lanes(
+    streams: Sequence[StreamRecord], talk: Mapping[int, list[Span]], pixel: float, *, blocking: bool
+) -> list[Lane]:
+    """Return a lane for each stream's transfers; those of streams that compute together, if ``blocking``."""
+    held = [x for s in streams if s.computes for x in talk[s.index]] if blocking else []
+    named = [("blocking", held)] + [(s.name, talk[s.index]) for s in streams if not s.computes]
+    return [
+        communication_lane(
+            name, streams[0].rank_class, found, pixel, height=STREAM_LANE, names=True
+        )
+        for name, found in named
+        if found
+    ]
+
+
+def _axes_present(streams: Iterable[StreamRecord], window: Window) -> list[str]:
     """Axes that take time, in the palette's order."""
-    found = {axis_of(span.op) for span in spans}
+    low, high = window
+    ops = {id(s[0]): s[0] for stream in streams for s in stream.spans if s[4] > low and s[3] < high}
+    found = {
+        axis_of(part)
+        for op in ops.values()
+        for part in (op.ops if isinstance(op, Merged) else (op,))
+    }
     return [a for a in AXES if a in found] + sorted(found - set(AXES) - {"", "model", "embedding"})
 
 
-def _detail(lanes: Iterable[Sequence[Span]], pixel: float) -> Detail:
-    widths = [s.end - s.start for spans in lanes for s in spans if isinstance(s.op, Compute)]
-    if not widths:
-        return "actions"
-    return "kernels" if float(np.median(widths)) > KERNEL_PIXELS * pixel else "actions"
-
-
-def _kernel_share(timeline: Timeline, rank_class: int) -> float:
-    """Share of the step in which a rank class's kernels run."""
-    seconds = sum(s.end - s.start for s in timeline.spans(rank_class) if isinstance(s.op, Compute))
-    return seconds / timeline.step_time if timeline.step_time else 0.0
+def _detail(streams: Sequence[StreamRecord], window: Window, pixel: float) -> Detail:
+    """Choose by the first stream that has kernels in the window, beginning in the middle."""
+    for stream in [*streams[len(streams) // 2 :], *streams[: len(streams) // 2]]:
+        widths = [s.end - s.start for s in inside(stream, window) if isinstance(s.op, Compute)]
+        if widths:
+            return "kernels" if float(np.median(widths)) > KERNEL_PIXELS * pixel else "actions"
+    return "actions"
 
 
 def _row_name(timeline: Timeline, rank_class: int, shown: Sequence[int]) -> str:

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from sim.lanes import communication_lane, compute_lane, inside, num_chunks, thin, transfers
+from sim.lanes import (
+    communication_lane,
+    compute_lane,
+    inside,
+    kernel_seconds,
+    num_chunks,
+    thin,
+    transfers,
+)
 from tests.sim.shown import pipeline
 
 
@@ -14,7 +22,7 @@ def timeline():
 
 def lane(timeline, detail, pixel=0.01, window=(0.0, 19.0)):
     stream = next(s for s in timeline.streams_of[0] if s.computes)
-    spans = inside(timeline, stream, window)
+    spans = inside(stream, window)
     return compute_lane(stream, spans, pixel, detail, num_chunks(timeline))
 
 
@@ -76,9 +84,14 @@ def test_thinning_nothing_gives_nothing() -> None:
 
 def test_wide_transfers_are_bars_with_names(timeline) -> None:
     stream = next(s for s in timeline.streams_of[0] if s.name == "send")
-    spans = transfers(inside(timeline, stream, (0.0, 19.0)))
+    spans = transfers(inside(stream, (0.0, 19.0)))
     found = communication_lane("send", 0, spans, 0.01, height=1.0, names=True)
     assert [(b.start, b.end, b.text, b.label) for b in found.bars] == [
         (2, 3, "send.F", "pp forward"),
         (4, 5, "send.F", "pp forward"),
     ]
+
+
+def test_kernel_seconds_leave_transfers_out(timeline) -> None:
+    assert kernel_seconds(timeline, 0) == 11
+    assert kernel_seconds(timeline, 1) == 11

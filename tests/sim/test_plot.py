@@ -76,8 +76,9 @@ def test_an_empty_window_is_refused(timeline) -> None:
 
 
 def test_few_rank_classes_have_a_lane_for_every_stream(timeline) -> None:
-    labels = [t.get_text() for t in gantt(timeline, rank_classes=[0]).axes[0].get_yticklabels()]
-    assert labels == ["compute", "recv", "send"]
+    figure = gantt(timeline, rank_classes=[0], detail="actions")
+    labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
+    assert labels == ["compute", "blocking", "recv", "send"]
 
 
 def test_many_rank_classes_are_thinned_to_one_a_place(timeline) -> None:
