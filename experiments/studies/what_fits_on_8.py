@@ -1,0 +1,115 @@
+"""What is the largest model that fits on one host of 8 devices, by stage of ZeRO?
+
+Expected: on 8 A100-80 the baseline does not fit even 7B; ZeRO-3 fits about 50B; other devices scale linearly (CS336
+lecture 8). The arithmetic of states alone gives 40B at 16 bytes a parameter (fp32 master copy) and 53B at 12 (none):
+the spoken figure lies between. A replay adds activations, gathered layers, the allocator and the context.
+"""
+
+from typing import TYPE_CHECKING
+
+from experiments.largest_model import largest_model
+from experiments.study import write
+from experiments.study_figure import bars, figure, legend
+from sim.units import GB, GIGA
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+DEVICES = 8
+HOSTS = {"a100-host": 80.0, "h100-host": 80.0, "h200-host": 141.0, "b200-host": 180.0}
+"""Hosts of 8, and GB a device as sold (NVIDIA data sheets)."""
+NAMES = ("baseline", "ZeRO-1", "ZeRO-2", "ZeRO-3")
+WEIGHTS, GRADIENTS = 2.0, 2.0
+LINEAR_TOLERANCE = 0.12
+
+
+def run(*, quick: bool = False) -> "pd.DataFrame":
+    """Find the largest model by replay, a row a host and stage."""
+    import pandas as pd
+
+    hosts = list(HOSTS)[:2] if quick else list(HOSTS)
+    return pd.DataFrame([_row(host, zero) for host in hosts for zero in range(4)])
+
+
+def _row(host: str, zero: int) -> dict[str, object]:
+    states = [HOSTS[host] * GB / bytes_per_parameter(zero, optimizer) for optimizer in (12.0, 8.0)]
+    found = largest_model(host, DEVICES, zero, 0.9 * states[0])
+    return {
+        "host": host,
+        "stage": NAMES[zero],
+        "memory_GB": HOSTS[host],
+        "states_only_16_B": states[0] / GIGA,
+        "states_only_12_B": states[1] / GIGA,
+        "replayed_B": found.num_params / GIGA,
+        "layers": found.model.num_layers,
+        "hidden_size": found.model.hidden_size,
+        "peak_GB": found.live_bytes / GB,
+    }
+
+
+def bytes_per_parameter(zero: int, optimizer: float) -> float:
+    """Bytes of states a device and parameter: 2 of weights, 2 of gradients, ``optimizer``; sharded over 8 by stage."""
+    shares = [1.0 if zero < level else 1.0 / DEVICES for level in (3, 2, 1)]
+    return sum(b * s for b, s in zip((WEIGHTS, GRADIENTS, optimizer), shares, strict=True))
+
+
+def check(frame: "pd.DataFrame") -> str:
+    """The baseline does not fit 7B; states allow 40B and 53B; devices scale with their memory."""
+    a100 = frame[frame.host == "a100-host"].set_index("stage")
+    assert a100.states_only_12_B["baseline"] < 7.0, "7B fits the baseline"
+    assert round(a100.states_only_16_B["ZeRO-3"]) == 40
+    assert round(a100.states_only_12_B["ZeRO-3"]) == 53
+    full = frame[frame.stage == "ZeRO-3"].set_index("host")
+    per_gb = full.replayed_B / full.memory_GB
+    spread = (per_gb / per_gb["a100-host"] - 1.0).abs().max()
+    assert spread < LINEAR_TOLERANCE, f"not linear: {spread:.2f}"
+    got = a100.replayed_B
+    return (
+        f"8 A100-80 train at most {got['baseline']:.1f}B without ZeRO (not 7B) and {got['ZeRO-3']:.0f}B with ZeRO-3 by "
+        "replay; states alone would allow 40B at 16 bytes a parameter, 53B at 12; other devices scale with memory.\n"
+        f"Held against: the lecture's 'about 50B', which lies between 40 and 53; linear in memory within "
+        f"{LINEAR_TOLERANCE:.0%} (found {spread:.0%})."
+    )
+
+
+def plot(frame: "pd.DataFrame") -> "Figure":
+    """Draw the largest model by stage: arithmetic and replay on A100, replay elsewhere."""
+    made, (left, right) = figure(
+        "8 A100-80 do not fit 7B without ZeRO; with ZeRO-3 about 40B, and other devices in proportion",
+        2,
+    )
+    a100 = frame[frame.host == "a100-host"]
+    names = list(NAMES)
+    bars(
+        left,
+        names,
+        [
+            ("replay, 16 bytes a parameter", list(a100.replayed_B)),
+            ("states alone, 16 bytes", list(a100.states_only_16_B)),
+            ("states alone, 12 bytes", list(a100.states_only_12_B)),
+        ],
+        text="%.0f",
+    )
+    left.axhline(7, color="#444444", linewidth=1, linestyle="--")
+    left.text(-0.45, 7.6, "7B", fontsize=8.5)
+    left.set_ylabel("largest model, billions of parameters", fontsize=10)
+    left.set_title("8 x A100-80", fontsize=10, loc="left")
+    groups = [
+        (host.removesuffix("-host").upper(), list(part.replayed_B))
+        for host, part in frame.groupby("host", sort=False)
+    ]
+    bars(right, names, groups, text="%.0f")
+    right.set_title("by replay, hosts of 8", fontsize=10, loc="left")
+    for axes in (left, right):
+        legend(axes, loc="upper left")
+    return made
+
+
+def main() -> None:
+    """Write the answer into ``results``."""
+    write(__file__)
+
+
+if __name__ == "__main__":
+    main()
