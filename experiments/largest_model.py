@@ -97,7 +97,7 @@ def _peak(result: Result) -> tuple[float, float, float]:
 
 def _start(params: float) -> int:
     """The rung of about so many parameters: 12 L (128 L)^2 for L layers."""
-    layers = (params / (12.0 * HEAD_SIZE**2)) ** (1.0 / 3.0)
+    layers = float((params / (12.0 * HEAD_SIZE**2)) ** (1.0 / 3.0))
     return max(0, min(len(rungs()) - 1, round(2 * layers)))
 
 
@@ -111,7 +111,7 @@ def last_within(used: Callable[[int], float], start: int, end: int) -> int:
     """
     low, high = 0, end
     power: float = 3.0
-    at = min(max(start, 1), end - 1)
+    at: int = min(max(start, 1), end - 1)
     last: tuple[int, float] | None = None
     while high - low > 1:
         value = used(at)

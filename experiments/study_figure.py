@@ -1,6 +1,6 @@
 """Figures of studies: one look: the title says the finding, colours read without red or green, marks differ too."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def bars(
     names: Sequence[str],
     groups: Sequence[tuple[str, Sequence[float]]],
     *,
-    text: str = "",
+    text: str | Callable[[float], str] = "",
     first: int = 0,
 ) -> None:
     """Draw groups of bars side by side over ``names``; ``text`` is the format of the numbers above them."""
@@ -65,6 +65,16 @@ def bars(
             axes.bar_label(drawn, fmt=text, fontsize=8, padding=2)
     axes.set_xticks(range(len(names)), list(names))
     axes.grid(visible=False, axis="x")
+
+
+def short(value: float) -> str:
+    """Return a number in two digits or more: 0.47, 4.7, 47, 470.
+
+    >>> short(0.468), short(4.68), short(46.8), short(1468.0)
+    ('0.47', '4.7', '47', '1,468')
+    """
+    digits = 0 if value >= 10 else 1 if value >= 1 else 2
+    return f"{value:,.{digits}f}"
 
 
 def powers(axes: "Axes", values: Sequence[float], label: str, *, axis: str = "x") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from experiments.largest_model import largest_model
 from experiments.study import write
-from experiments.study_figure import bars, figure, legend
+from experiments.study_figure import bars, figure, legend, short
 from sim.units import GB, GIGA
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def check(frame: "pd.DataFrame") -> str:
 def plot(frame: "pd.DataFrame") -> "Figure":
     """Draw the largest model by stage: arithmetic and replay on A100, replay elsewhere."""
     made, (left, right) = figure(
-        "8 A100-80 do not fit 7B without ZeRO; with ZeRO-3 about 40B, and other devices in proportion",
+        "8 A100-80 do not fit 7B without ZeRO, and about 40B with ZeRO-3",
         2,
     )
     a100 = frame[frame.host == "a100-host"]
@@ -89,17 +89,17 @@ def plot(frame: "pd.DataFrame") -> "Figure":
             ("states alone, 16 bytes", list(a100.states_only_16_B)),
             ("states alone, 12 bytes", list(a100.states_only_12_B)),
         ],
-        text="%.0f",
+        text=short,
     )
     left.axhline(7, color="#444444", linewidth=1, linestyle="--")
-    left.text(-0.45, 7.6, "7B", fontsize=8.5)
+    left.text(3.42, 7.4, "7B", fontsize=8.5)
     left.set_ylabel("largest model, billions of parameters", fontsize=10)
     left.set_title("8 x A100-80", fontsize=10, loc="left")
     groups = [
         (host.removesuffix("-host").upper(), list(part.replayed_B))
         for host, part in frame.groupby("host", sort=False)
     ]
-    bars(right, names, groups, text="%.0f")
+    bars(right, names, groups, text=short)
     right.set_title("by replay, hosts of 8", fontsize=10, loc="left")
     for axes in (left, right):
         legend(axes, loc="upper left")

@@ -100,7 +100,7 @@ def plot(frame: "pd.DataFrame") -> "Figure":
         axes.set_title(kind, fontsize=10, loc="left")
     charts[0].text(8, 425, "Llama 3 405B", fontsize=8, color="#5a5a5a")
     charts[0].set_ylabel("largest model, billions of parameters", fontsize=10)
-    legend(charts[-1], loc="center right", bbox_to_anchor=(1.0, 0.42))
+    legend(charts[-1], loc="upper left")
     return made
 
 
