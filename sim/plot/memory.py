@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 150
+BINS = 1000
+"""A curve is drawn with about so many steps."""
 
 
 def memory_curve_figure(
@@ -23,7 +25,7 @@ def memory_curve_figure(
     """Draw what a rank of the class holds over the step, GiB by category, with the capacity of its device."""
     from matplotlib.figure import Figure
 
-    curve = memory_curve(timeline, rank_class)
+    curve = _thinned(memory_curve(timeline, rank_class), timeline.step_time)
     device = timeline.cluster.device_kinds[timeline.device_kind(rank_class)]
     figure = Figure(figsize=(10.0, 3.2), dpi=DPI, facecolor="white")
     axes = figure.add_axes((0.07, 0.13, 0.74, 0.77))
@@ -53,6 +55,17 @@ def memory_curve_figure(
         frameon=False,
     )
     return figure
+
+
+def _thinned(curve: MemoryCurve, end: float) -> MemoryCurve:
+    """Keep, of the changes within one of `BINS` equal parts of the step, the fullest and the last."""
+    if len(curve.time) <= 2 * BINS or end <= 0:
+        return curve
+    part = np.floor(curve.time / end * BINS)
+    by_total = np.lexsort((curve.total, part))
+    last_of = np.flatnonzero(np.diff(part, append=-1))
+    kept = np.union1d(by_total[np.flatnonzero(np.diff(part[by_total], append=-1))], last_of)
+    return MemoryCurve(curve.time[kept], curve.categories, curve.held[kept])
 
 
 def _stack(axes: "Axes", curve: MemoryCurve, end: float) -> None:

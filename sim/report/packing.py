@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.facts import Plans, action_facts, op_facts, plans_of
+from sim.facts import Plans, op_facts, plans_of
 from sim.lanes import action_hue, axis_of, communication_hue
 from sim.palette import HOST_HUE, OTHER_AXIS, PHASES, axis_hue
 from sim.program import Action, Compute, Op
@@ -20,8 +20,6 @@ from sim.timeline import HOST, Cause, Span, StreamRecord, Timeline
 
 NEAR = 5e-5
 """Ops of an action this share of the step apart are one bar of the far view."""
-MOST_SPANS = 600_000
-"""Rows are left out beyond this many spans."""
 Slice = tuple[int, int]
 
 
@@ -36,17 +34,14 @@ class Packing:
         self.length = 0
         self.op_table: list[dict[str, Any]] = []
         self.op_index: dict[object, int] = {}
-        self.action_table: list[dict[str, Any]] = []
-        self.action_index: dict[tuple[object, ...], int] = {}
+        self.action_table: list[Action] = []
+        self.action_index: dict[Action, int] = {}
         self.rows: list[dict[str, Any]] = []
 
-    def add(self, run: str, timeline: Timeline, rank_classes: Sequence[int]) -> int:
-        """Add rows of a timeline, while there is room; return how many rank classes were added."""
-        plans, added = plans_of(timeline), 0
+    def add(self, run: str, timeline: Timeline, rank_classes: Sequence[int]) -> None:
+        """Add a row for every stream of rank classes of a timeline."""
+        plans, folding = plans_of(timeline), timeline.folding
         for rank_class in rank_classes:
-            if self.length > MOST_SPANS:
-                break
-            folding = timeline.folding
             rank, size = int(folding.representative[rank_class]), int(folding.size[rank_class])
             group = {"run": run, "place": timeline.place(rank_class), "rank": rank, "size": size}
             streams = sorted(
@@ -54,8 +49,6 @@ class Packing:
             )
             for stream in streams:
                 self._add_row(timeline, stream, group, plans)
-            added += 1
-        return added
 
     def _add_row(
         self, timeline: Timeline, stream: StreamRecord, group: dict[str, Any], plans: Plans
@@ -106,7 +99,7 @@ class Packing:
     def _action(self, action: Action) -> int:
         if action not in self.action_index:
             self.action_index[action] = len(self.action_table)
-            self.action_table.append(action_facts(action))
+            self.action_table.append(action)
         return self.action_index[action]
 
     def _far(

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
+MOST_SPANS = 600_000
+"""A page holds about so many spans; of runs with more, fewer rank classes are shown."""
 ROWS = 64
 """Rank classes of a run that are shown at most."""
 
@@ -72,16 +74,15 @@ def write_report(
         raise InputError("a report needs at least one run")
     packing, shown = Packing(), []
     for run in several:
-        order = shown_classes(run.timeline, ROWS)
-        added = packing.add(run.name, run.timeline, order)
-        if added < run.timeline.num_classes:
-            shown.append(
-                f"{run.name}: {added} of {run.timeline.num_classes:,} rank classes are shown."
-            )
+        order = _shown(run.timeline, MOST_SPANS // len(several))
+        packing.add(run.name, run.timeline, order)
+        if len(order) < run.timeline.num_classes:
+            number = f"{len(order)} of {run.timeline.num_classes:,} rank classes"
+            shown.append(f"{run.name}: {number} are shown.")
     data = packing.data() | {
         "end": max(run.timeline.step_time for run in several),
         "runs": len(several),
-        "microbatches": 1 + max((a.get("microbatch", 0) for a in packing.action_table), default=0),
+        "microbatches": 1 + max((action.microbatch for action in packing.action_table), default=0),
     }
     name = title or " and ".join(run.name for run in several)
     text = Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
@@ -101,6 +102,12 @@ def write_report(
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     )
     Path(path).write_text(text, encoding="utf-8")
+
+
+def _shown(timeline: Timeline, most: int) -> list[int]:
+    """Return rank classes to show: at most ``most`` spans in all, if one class has no more."""
+    each = max(timeline.num_spans, 1) / max(timeline.num_classes, 1)
+    return shown_classes(timeline, max(min(ROWS, int(most / each)), 1))
 
 
 def _intro(run: ReportRun, runs: Sequence[ReportRun]) -> list[str]:

@@ -1,7 +1,7 @@
 "use strict";
 // The timeline: rows of bars on a canvas. Only what shows is drawn: a binary search finds the first bar of a row, and
 // bars narrower than a pixel become one column whose opacity is the share of the pixel they fill.
-// The page's data: rows, tables of ops and actions, and packed columns (see packing.py).
+// The page's data: rows, tables of ops and of actions (kind, stage, chunk, microbatch; -1: none), and packed columns (see packing.py).
 
 async function unpack(text) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -61,7 +61,8 @@ class Viewer {
 
   // Colour of an op by chunk; ink on it.
   colourTable() {
-    const chunks = 1 + Math.max(0, ...this.data.actions.map((a) => a.chunk ?? 0));
+    this.chunkOf = this.data.actions.map((action) => Math.max(action[2], 0));
+    const chunks = 1 + this.chunkOf.reduce((most, chunk) => Math.max(most, chunk), 0);
     const table = [];
     for (const op of this.data.ops) {
       const shades = [];
@@ -71,7 +72,6 @@ class Viewer {
       }
       table.push(shades);
     }
-    this.chunkOf = this.data.actions.map((a) => a.chunk ?? 0);
     return table;
   }
 
@@ -206,9 +206,10 @@ class Viewer {
   }
 
   write(i, row, x, w, colour) {
-    const g = this.context, action = this.data.actions[this.arrays.action[i]], op = this.data.ops[this.arrays.op[i]];
+    const g = this.context, op = this.data.ops[this.arrays.op[i]];
+    const [, , , microbatch] = this.data.actions[this.arrays.action[i]];
     const far = row.far && i >= row.far[0] && i < row.far[1];
-    const text = far && this.data.microbatches > 1 ? String(action.microbatch ?? op.name) : op.name;
+    const text = far && this.data.microbatches > 1 ? (microbatch < 0 ? op.name : String(microbatch)) : op.name;
     const width = g.measureText(text).width;
     if (width > w - 3) return;
     g.fillStyle = colour;
@@ -264,9 +265,10 @@ class Viewer {
     const where = "rank " + row.rank.toLocaleString("en") + (row.size > 1 ? " (of " + row.size.toLocaleString("en") + " alike)" : "")
       + ", pipeline place " + row.place + ", stream " + row.name;
     if (i < 0) return [["", where], ["", "idle"]];
-    const op = this.data.ops[this.arrays.op[i]], action = this.data.actions[this.arrays.action[i]];
+    const op = this.data.ops[this.arrays.op[i]], [kind, ...numbers] = this.data.actions[this.arrays.action[i]];
     const start = this.arrays.start[i], duration = this.arrays.duration[i];
-    const part = Object.entries(action).map(([k, v]) => (k === "action" ? v : k + " " + v)).join(", ");
+    const named = ["stage", "chunk", "microbatch"].map((name, k) => (numbers[k] < 0 ? "" : name + " " + numbers[k]));
+    const part = [kind, ...named].filter(Boolean).join(", ");
     const lines = [["", op.name], ["time", seconds(start) + " + " + seconds(duration)], ["part of", part]];
     for (const [key, value] of Object.entries(op.facts)) {
       if (value === "" || value === 0) continue;

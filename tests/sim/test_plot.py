@@ -7,6 +7,7 @@ import pytest
 
 from sim.errors import InputError
 from sim.ledger import ledgers, mean_ledger
+from sim.memory import MemoryCurve
 from sim.metrics import mfu
 from sim.palette import cause_hue
 from sim.plot import (
@@ -14,6 +15,7 @@ from sim.plot import (
     ledger_bars,
     link_bars,
     link_use,
+    machine_figure,
     memory_curve_figure,
     memory_peaks_figure,
     svg,
@@ -22,6 +24,7 @@ from sim.plot import (
 )  # fmt: skip
 from sim.plot.gantt import shown_classes
 from sim.plot.ledger import cause_order
+from sim.plot.memory import _thinned
 from tests.sim.shown import pipeline
 
 
@@ -158,3 +161,20 @@ def test_an_svg_asks_nobody_for_anything(timeline) -> None:
     assert text.startswith("<svg")
     assert "http" not in text
     assert text == svg(gantt(timeline), "salt")
+
+
+def test_a_long_memory_curve_keeps_its_peak_and_its_end() -> None:
+    rng = np.random.default_rng(7)
+    held = rng.integers(1, 1000, (50_000, 2)).astype(float)
+    curve = MemoryCurve(np.linspace(0, 10, 50_000), ("a", "b"), held)
+    few = _thinned(curve, 10.0)
+    assert len(few.time) <= 2002
+    assert few.total.max() == curve.total.max()
+    assert few.time[-1] == curve.time[-1]
+    assert (few.held[-1] == curve.held[-1]).all()
+
+
+def test_the_machine_is_drawn_in_tiers(timeline) -> None:
+    texts = [t.get_text() for t in machine_figure(timeline, link_use(timeline)).axes[0].texts]
+    assert texts[-2:] == ["2 x unit", "1 x switch"]
+    assert "2 x 0 GB/s (link): 16%" in texts[0]
