@@ -26,7 +26,7 @@ from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
 from workloads.mesh import coordinates, groups, neighbours
 from workloads.model import SOFTMAX_MIXERS, Model
-from workloads.pair import DONE, GO, renamed, second, second_half
+from workloads.pair import interleave, renamed, second
 from workloads.plan import Plan, check
 from workloads.schedules import Placement, Token, find_schedule
 
@@ -284,22 +284,18 @@ class _Rank:
         """Put an overlapped pair: it starts when both inputs are there and ends when both are done."""
         key = ("pair", near.key, beside.key)
         if key not in self.bodies:
-            body = dict(self._passes(near))
+            body = interleave(self._passes(near), self._passes(beside))
             body[COMPUTE] = (
                 *self._enter(near),
                 *self._enter(beside),
-                Signal((GO,)),
-                *body.get(COMPUTE, ()),
-                Wait((DONE,)),
+                *body[COMPUTE],
                 *self._leave(near),
                 *self._leave(beside),
             )
             self.bodies[key] = body
-            self.bodies[(*key, "beside")] = second_half(self._passes(beside))
+        action = near.action._replace(kind="F&B")
         for stream, ops in self.bodies[key].items():
-            self._put(stream, Segment(near.action, ops))
-        for stream, ops in self.bodies[(*key, "beside")].items():
-            self._put(stream, Segment(beside.action, ops))
+            self._put(stream, Segment(action, ops))
 
     def _passes(self, turn: "_Turn") -> Lanes:
         chunk = self.chunks[turn.token.chunk]

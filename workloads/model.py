@@ -44,7 +44,8 @@ class Model:
     ``window_size`` > 0 limits attention to that many keys, except in each ``window_period``-th
     layer (0: in none). ``layer_types``, where given, states every layer and overrides those rules.
     ``kv_lora_rank`` > 0 is multi-head latent attention; ``moe_latent_size`` > 0 runs the routed
-    experts at that width between two projections. ``norms_per_layer`` counts block norms (4: before
+    experts at that width between two projections; of ``num_routing_groups`` groups of experts a token
+    reaches at most ``routed_groups_per_token``. ``norms_per_layer`` counts block norms (4: before
     and after). ``max_positions`` is the rows of a learned table. ``active_embedding`` says whether
     the maker counts the embedding lookup among the active parameters.
     """
@@ -85,6 +86,8 @@ class Model:
     router_bias: bool = False
     shared_gate: bool = False
     moe_latent_size: int = 0
+    num_routing_groups: int = 0
+    routed_groups_per_token: int = 0
     # multi-head latent attention
     q_lora_rank: int = 0
     kv_lora_rank: int = 0
@@ -195,7 +198,10 @@ _FLAGS = {
 }  # fmt: skip
 _WORDS = {"positions": POSITIONS, "norm": NORMS, "qk_norm": QK_NORMS}
 _OTHER = {"name", "layer_types", *_FLAGS, *_WORDS}
-_OF_EXPERTS = ("experts_per_token", "num_shared_experts", "num_dense_layers", "moe_latent_size")
+_OF_EXPERTS = (
+    "experts_per_token", "num_shared_experts", "num_dense_layers", "moe_latent_size",
+    "num_routing_groups", "routed_groups_per_token",
+)  # fmt: skip
 _MAMBA = ("mamba_num_heads", "mamba_head_dim", "mamba_state_size", "mamba_num_groups", "conv_size")
 _LINEAR = (
     "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim",
@@ -285,6 +291,12 @@ def _expert_rules(model: Model) -> Iterator[str]:
         return
     if not 1 <= topk <= experts:
         yield f"experts_per_token={topk} must be between 1 and num_experts={experts}; stay within it"
+    groups, reached = model.num_routing_groups, model.routed_groups_per_token
+    if groups and (experts % groups or not 1 <= reached <= groups):
+        yield (
+            f"num_routing_groups={groups} with routed_groups_per_token={reached}: the first must divide "
+            f"num_experts={experts}, the second be from 1 to the first"
+        )
     if not model.expert_ffn_size:
         yield f"num_experts={experts} needs expert_ffn_size, the width of one expert; {_WAY_OUT}"
     if model.num_shared_experts and not model.shared_ffn_size:

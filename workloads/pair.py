@@ -1,37 +1,77 @@
-"""Pair: an overlapped forward and backward (``F&B``) of one rank, side by side on two compute streams.
+"""Pair: an overlapped forward and backward (``F&B``) of one rank, interleaved so that travel to experts hides.
 
-The forward stays on the rank's own streams; the backward's ops go to streams and semaphores of
-their own. The pair starts when both inputs are there and ends when both are done (DualPipe,
-arXiv:2412.19437, section 3.2.1), so that what one communicates hides under what the other computes;
-kernels of both share the device.
+Blocks of the two halves take turns on the compute stream; what one sends to experts after a block travels while the other's
+next block computes (DualPipe, arXiv:2412.19437, figure 4: MLP of the backward over the forward's dispatch, MLP of the
+forward over the backward's, and so on). The backward, which begins with a transfer, goes first. Its other streams and
+semaphores get names of their own.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
 
-from sim.program import Allocate, Free, Merged, Op, Signal, Sync, Wait
+from sim.program import Allocate, Collective, Free, Merged, Op, Signal, Sync, Wait
 from workloads.chunk import GRADS
 from workloads.layers.part import COMPUTE, Lanes
 
-GO, DONE = "pair.go", "pair.done"
-SHARED = (GRADS, GO, DONE)
+TRAVEL = "ep.pair"
+"""Stream of the transfers that hide."""
+AXES = ("ep", "etp")
+SHARED = (GRADS,)
 """Semaphores a second half has in common with the rest of its rank."""
+
+Block = tuple[tuple[Op, ...], tuple[Op, ...]]
+"""Ops, and the transfers that follow them."""
 
 
 def second(name: str) -> str:
     """Return the name of a stream or semaphore in the second half of a pair.
 
-    >>> second("compute"), second("params.gathered")
-    ('compute.b', 'params.gathered.b')
+    >>> second("tp"), second("params.gathered")
+    ('tp.b', 'params.gathered.b')
     """
     return name if name in SHARED else f"{name}.b"
 
 
-def second_half(body: Lanes) -> dict[str, tuple[Op, ...]]:
-    """Return a backward's ops on streams of their own, begun and ended as the pair is."""
-    found = {second(stream): renamed(ops) for stream, ops in body.items()}
-    main = second(COMPUTE)
-    found[main] = (Wait((GO,)), *found.get(main, ()), Signal((DONE,)))
-    return found
+def interleave(forward: Lanes, backward: Lanes) -> dict[str, tuple[Op, ...]]:
+    """Return both halves as one body, blocks taking turns."""
+    body = {stream: ops for stream, ops in forward.items() if stream != COMPUTE}
+    body |= {second(stream): renamed(ops) for stream, ops in backward.items() if stream != COMPUTE}
+    halves = {
+        "b": list(_blocks(renamed(backward.get(COMPUTE, ())))),
+        "f": list(_blocks(forward.get(COMPUTE, ()))),
+    }
+    compute: list[Op] = []
+    travel: list[Op] = []
+    for turn, blocks in enumerate(zip_longest(*halves.values())):
+        for name, block in zip(halves, blocks, strict=True):
+            if block is None:
+                continue
+            go, came = f"pair.{name}.go", f"pair.{name}.came"
+            compute += [Wait((came,))] if turn else []
+            compute += block[0]
+            if block[1]:
+                compute.append(Signal((go,)))
+                travel += [Wait((go,)), *block[1], Signal((came,))]
+    compute += [
+        Wait((f"pair.{name}.came",)) for name, blocks in halves.items() if blocks and blocks[-1][1]
+    ]
+    body[COMPUTE] = tuple(compute)
+    return body | {TRAVEL: tuple(travel)} if travel else body
+
+
+def _blocks(ops: tuple[Op, ...]) -> Iterator[Block]:
+    """Cut ops after each run of transfers to or from experts."""
+    block: list[Op] = []
+    travel: list[Op] = []
+    for op in ops:
+        moves = isinstance(op, Collective) and op.axis in AXES
+        if travel and not moves:
+            yield tuple(block), tuple(travel)
+            block, travel = [], []
+        (travel if moves else block).append(op)
+    if block or travel:
+        yield tuple(block), tuple(travel)
 
 
 def renamed(ops: tuple[Op, ...]) -> tuple[Op, ...]:

@@ -6,13 +6,19 @@ from math import prod
 from sim.errors import PlanError, unknown
 from sim.kernels.shapes import DTYPE_BYTES
 from workloads.model import Model
+from workloads.routing import UNIFORM, parse_routing
 from workloads.schedules import SCHEDULES
 from workloads.software import SOFTWARE
 
 RECOMPUTE = ("none", "selective", "full")
 CONTEXT = ("all_gather", "ring", "ulysses")
 TRAINING_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "nvfp4", "int8")
+ATTENTION = ("auto", "unfused", "fa1", "fa2", "fa3", "fa4", "cudnn", "triton", "te", "xla")
 SWITCH = ("auto", "on", "off")
+DISPATCHERS = ("auto", "alltoall", "allgather", "deepep")
+DISPATCH_DTYPES = ("", "fp8")
+MODULES = ("core_attn", "mla_up_proj", "norm", "moe_act", "moe", "shared_experts")
+"""What selective recomputation can repeat, named as Megatron-Core's ``recompute_modules``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +29,16 @@ class Plan:
     ``chunks`` model chunks a pipeline rank; ``global_batch`` and ``microbatch`` in sequences of ``seq_len``.
     ``zero`` 0 (DDP), 1 (optimizer states), 2 (gradients), 3 (parameters, FSDP); ``shard`` > 0 shards over groups
     of that many data-parallel ranks only (HSDP); ``reshard`` drops gathered parameters after forward (ZeRO-3).
-    ``recompute`` none, selective (attention core), full; ``recompute_layers`` > 0 limits full recompute to the first
+    ``recompute`` none, selective (of ``recompute_modules``: core_attn, mla_up_proj, norm, moe_act, moe,
+    shared_experts), full; ``recompute_layers`` > 0 limits full recompute to the first
     so many layers of a chunk. ``context`` is how attention spans ``cp``. ``layout``: layers of each
     stage, in stage order (``()``: even, see `workloads.layout`). ``order``: axes from fastest-varying rank to
-    slowest. Switches set to ``auto`` follow ``software``.
+    slowest. ``attention`` names the kernel of the attention core. Switches set to ``auto`` follow ``software``.
+
+    Experts: ``routing`` says how unevenly tokens reach them (see `workloads.routing`); ``capacity`` > 0 limits an expert to
+    that many times its mean and drops the rest (``dropless`` false); ``dispatcher`` is how tokens travel,
+    ``dispatch_dtype`` their precision on the way out (``""``: the activations'). ``mtp``: whether multi-token-prediction
+    layers are trained too.
     """
 
     tp: int = 1
@@ -53,11 +65,21 @@ class Plan:
     dtype: str = "bf16"
     layout: tuple[int, ...] = ()
     software: str = "megatron-core"
+    attention: str = "auto"
     overlap_grad_reduce: str = "auto"
     overlap_param_gather: str = "auto"
     overlap_p2p: str = "auto"
     overlap_tp: str = "auto"
     dropout: bool = False
+    routing: str = UNIFORM
+    dropless: bool = True
+    capacity: float = 0.0
+    dispatcher: str = "auto"
+    dispatch_dtype: str = ""
+    overlap_ep: str = "auto"
+    overlap_shared: str = "auto"
+    mtp: bool = False
+    recompute_modules: tuple[str, ...] = ("core_attn",)
     order: tuple[str, ...] = ("tp", "cp", "dp", "pp")
 
     def __post_init__(self) -> None:
@@ -93,13 +115,27 @@ class Plan:
     def _check_choices(self) -> None:
         choices: dict[str, tuple[str, ...] | list[str]] = {
             "schedule": list(SCHEDULES), "recompute": RECOMPUTE, "context": CONTEXT,
-            "dtype": TRAINING_DTYPES, "software": list(SOFTWARE),
+            "dtype": TRAINING_DTYPES, "software": list(SOFTWARE), "attention": ATTENTION,
             "overlap_grad_reduce": SWITCH, "overlap_param_gather": SWITCH, "overlap_p2p": SWITCH,
-            "overlap_tp": SWITCH,
+            "overlap_tp": SWITCH, "overlap_ep": SWITCH, "overlap_shared": SWITCH,
+            "dispatcher": DISPATCHERS, "dispatch_dtype": DISPATCH_DTYPES,
         }  # fmt: skip
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise PlanError(unknown(name, getattr(self, name), known))
+        for module in self.recompute_modules:
+            if module not in MODULES:
+                raise PlanError(unknown("recompute_modules", module, MODULES))
+        parse_routing(self.routing)
+        if self.dropless and self.capacity:
+            raise PlanError(
+                f"capacity={self.capacity} with dropless=true: a dropless layer has no capacity; set dropless=false, or "
+                f"capacity=0"
+            )
+        if not self.dropless and self.capacity <= 0:
+            raise PlanError(
+                f"capacity={self.capacity} with dropless=false: give a capacity above 0, such as 1.25, or dropless=true"
+            )
         if self.zero not in (0, 1, 2, 3):
             raise PlanError(f"zero={self.zero} must be 0, 1, 2 or 3")
 
@@ -127,6 +163,11 @@ class Plan:
         """Whether a switch is on: the plan's own word, else the software profile's."""
         value = getattr(self, name)
         return bool(getattr(SOFTWARE[self.software], name)) if value == "auto" else value == "on"
+
+    def choice(self, name: str) -> str:
+        """Return a word of the plan, or where it is ``auto`` the software profile's."""
+        value = getattr(self, name)
+        return str(getattr(SOFTWARE[self.software], name)) if value == "auto" else str(value)
 
 
 def plan_fields() -> dict[str, type]:
@@ -156,7 +197,9 @@ def check(plan: Plan, model: Model) -> None:
             f"pp={plan.pp} x chunks={plan.chunks} = {plan.num_stages} stages, more than the {model.num_layers} layers "
             f"of {model.name} and its embedding and head; choose pp x chunks up to {slices}"
         )
-    if plan.layout and (len(plan.layout) != plan.num_stages or sum(plan.layout) != model.num_layers):
+    if plan.layout and (
+        len(plan.layout) != plan.num_stages or sum(plan.layout) != model.num_layers
+    ):
         raise PlanError(
             f"layout has {len(plan.layout)} stages and {sum(plan.layout)} layers; the plan has {plan.num_stages} "
             f"stages and the model {model.num_layers} layers"

@@ -15,6 +15,8 @@ HOST_LAUNCH_EAGER = 5.0 * us
 overhead benchmarks put an eager op at 4-7 us; not fitted."""
 HOST_LAUNCH_COMPILED = 1.0 * us
 """Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
+EAGER_BANDWIDTH = 1.0
+"""Share of the achieved bandwidth that PyTorch's unfused elementwise kernels reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,9 @@ class Software:
 
     ``attention``: kernel of the attention core (``unfused``, ``fa1``, ``fa2``, ``fa3``, ``te``, ``xla``);
     ``fused_elementwise``: bias, dropout, add, activation and norm each in one kernel (else several passes);
+    ``fused_bias``: bias gradients come out of a neighbouring kernel (else a pass over the output gradient); ``fused_residual``:
+    so does the sum of the two gradients where a residual branches off; ``packed_qkv``: attention writes the gradients of
+    q, k and v where the projection reads them (else they are copied together);
     ``fused_wgrad``: weight gradients accumulate into the fp32 buffer inside the GEMM;
     ``async_tp``: input-gradient collectives of a column-parallel layer overlap its weight gradient;
     ``overlap_tp``: GEMMs are cut into chunks that overlap their all-gather or reduce-scatter (user buffers);
@@ -30,13 +35,18 @@ class Software:
     ``overlap_p2p``: pipeline transfers run beside compute, else the sender waits (batched send/recv);
     ``p2p_sync``: the host synchronises with the device at every pipeline transfer;
     ``scatter_gather``: without sequence parallelism a boundary tensor crosses the network once, cut over tp;
-    ``fp32_grads``: gradients accumulate and reduce in fp32; ``launch``: host seconds a kernel.
+    ``fp32_grads``: gradients accumulate and reduce in fp32; ``launch``: host seconds a kernel;
+    ``dispatcher``: how tokens travel to experts (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared
+    experts compute meanwhile; ``overlap_ep``: a forward and a backward run side by side, one's travel under the other.
     """
 
     name: str
     attention: str = "fa2"
     fused_elementwise: bool = True
     fused_optimizer: bool = True
+    fused_bias: bool = False
+    fused_residual: bool = False
+    packed_qkv: bool = False
     fused_wgrad: bool = True
     async_tp: bool = True
     overlap_tp: bool = False
@@ -47,6 +57,9 @@ class Software:
     scatter_gather: bool = True
     fp32_grads: bool = True
     launch: float = HOST_LAUNCH_EAGER
+    dispatcher: str = "alltoall"
+    overlap_shared: bool = False
+    overlap_ep: bool = False
     description: str = ""
 
 
@@ -87,11 +100,15 @@ MEGATRON_DEEPSPEED = Software(
 MEGATRON_CORE = Software(
     name="megatron-core",
     attention="te",
+    fused_bias=True,
+    packed_qkv=True,
     description="Megatron-Core with Transformer Engine (NeMo, Megatron-Bridge): flash attention, overlapped reductions",
 )
 MEGATRON_CORE_TP_OVERLAP = Software(
     name="megatron-core-tp-overlap",
     attention="te",
+    fused_bias=True,
+    packed_qkv=True,
     overlap_tp=True,
     description="Megatron-Core with tp_comm_overlap (user buffers): GEMMs pipelined with their collectives",
 )
@@ -107,6 +124,7 @@ TORCH_FSDP = Software(
 TORCH_COMPILED = Software(
     name="torch-compiled",
     attention="fa2",
+    fused_residual=True,
     fused_wgrad=False,
     async_tp=False,
     launch=HOST_LAUNCH_COMPILED,
@@ -115,6 +133,9 @@ TORCH_COMPILED = Software(
 XLA = Software(
     name="xla",
     attention="xla",
+    fused_bias=True,
+    fused_residual=True,
+    packed_qkv=True,
     launch=0.0,
     description="JAX on XLA (MaxText, Paxml): whole step compiled, collectives overlapped by the scheduler",
 )

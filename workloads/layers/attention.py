@@ -8,7 +8,7 @@ by all-to-all (Jacobs et al. 2023).
 from collections.abc import Callable
 
 from sim.errors import PlanError
-from sim.kernels.shapes import Attention, Gemm
+from sim.kernels.shapes import Attention, Gemm, Memory
 from sim.program import Collective, Compute, Op, Wait
 from workloads.layers.elementwise import norm, residual, rotary
 from workloads.layers.linear import column, replicated, row
@@ -35,12 +35,20 @@ def attention_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     if model.positions == "rotary":
         rotary_dim = model.qk_rope_head_dim if model.is_mla else model.head_dim
         parts.append(rotary(sizes, heads, kv_heads, rotary_dim))
+    if not sizes.software.packed_qkv:
+        parts.append(_copies(sizes, heads, kv_heads))
     parts.append(core(sizes, heads, kv_heads, window))
     parts.append(row(sizes, "attn_out", heads * model.v_dim, h, bias=model.out_bias))
     if model.norms_per_layer == 4:
         parts.append(norm(sizes, "post_attn_norm"))
     parts.append(residual(sizes, "attn_add"))
     return parts
+
+
+def _copies(sizes: Sizes, heads: int, kv_heads: int) -> Part:
+    """Return the copy that joins the gradients of q, k and v for their common projection."""
+    nbytes = 2.0 * _qkv_bytes(sizes, heads, kv_heads)
+    return Part(name="qkv_join", backward=lanes(Compute("qkv.join", Memory("copy", nbytes), "B")))
 
 
 def _latent_projections(sizes: Sizes, heads: int) -> list[Part]:
@@ -60,11 +68,11 @@ def _latent_projections(sizes: Sizes, heads: int) -> list[Part]:
 
 def core(sizes: Sizes, heads: int, kv_heads: int, window: int) -> Part:
     """Return scores, softmax and weighted values."""
-    if sizes.software.attention == "unfused":
+    if sizes.attention == "unfused":
         if sizes.plan.cp > 1:
             raise PlanError(
-                f"cp={sizes.plan.cp} needs a flash attention kernel; software={sizes.software.name!r} has none: use "
-                f"cp=1 or another software profile"
+                f"cp={sizes.plan.cp} needs a flash attention kernel; attention={sizes.attention!r} keeps the score matrix: use "
+                f"cp=1, or attention='te'"
             )
         return _unfused(sizes, heads)
     if sizes.plan.cp == 1:
@@ -87,7 +95,7 @@ def _kernel(
         v_head_dim=model.v_dim,
         direction=direction,
         dtype="fp16" if plan.dtype == "fp16" else "bf16",
-        implementation=sizes.software.attention,
+        implementation=sizes.attention,
         window=window,
         scores=scores,
     )
@@ -139,7 +147,13 @@ def _unfused(sizes: Sizes, heads: int) -> Part:
         return ops
 
     d, dv = model.qk_dim, model.v_dim
-    backward: list[Op] = [product("scores_values.dgrad", s, s, dv, "B"), product("values.grad", s, dv, s, "B")]
+    backward: list[Op] = [
+        Compute(
+            "context.transpose.bwd", Memory("copy", 2.0 * sizes.tokens * heads * dv * value), "B"
+        ),
+        product("scores_values.dgrad", s, s, dv, "B"),
+        product("values.grad", s, dv, s, "B"),
+    ]
     if plan.dropout:
         backward.append(sizes.elementwise("attn_dropout.bwd", "dropout", 2 * matrix + mask, "B"))
     backward += [
@@ -148,10 +162,14 @@ def _unfused(sizes: Sizes, heads: int) -> Part:
         product("keys.grad", s, d, s, "B"),
     ]
     score_bytes = matrix + (mask + matrix if plan.dropout else 0.0)
+    context = 2.0 * sizes.tokens * heads * dv * value
     return Part(
         name="attention",
         forward=lanes(
-            product("scores", s, s, d, "F"), *softmax("F"), product("scores_values", s, dv, s, "F")
+            product("scores", s, s, d, "F"),
+            *softmax("F"),
+            product("scores_values", s, dv, s, "F"),
+            Compute("context.transpose", Memory("copy", context), "F"),
         ),
         backward=lanes(*backward),
         saved=_qkv_bytes(sizes, heads, heads) + score_bytes,
@@ -173,7 +191,8 @@ def _gather_span(sizes: Sizes, heads: int, kv_heads: int, window: int) -> Part:
     return Part(
         name="attention",
         forward=lanes(
-            Collective("kv.all_gather", "all_gather", "cp", nbytes, "F"), Compute("attention", forward, "F")
+            Collective("kv.all_gather", "all_gather", "cp", nbytes, "F"),
+            Compute("attention", forward, "F"),
         ),
         backward=lanes(
             Collective("kv.all_gather", "all_gather", "cp", nbytes, "B"),
@@ -253,4 +272,3 @@ _SPANS: dict[str, Callable[[Sizes, int, int, int], Part]] = {
     "ring": _ring_span,
     "ulysses": _ulysses_span,
 }
-

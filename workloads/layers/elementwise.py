@@ -15,14 +15,22 @@ EAGER_DROPOUT_ADD = 2.0
 
 
 def norm(sizes: Sizes, name: str) -> Part:
-    """Return a norm: reads x, writes y; backward reads dy, x and the residual's gradient, writes dx."""
+    """Return a norm: reads x, writes y; backward reads dy and x, writes dx, and adds the residual's gradient.
+
+    Where that sum is not fused it is a kernel of its own.
+    """
     nbytes = sizes.local_hidden_bytes
     width = sizes.model.hidden_size
     passes = EAGER_RMS_NORM if sizes.model.norm == "rms" else 1.0
+    backward = [sizes.elementwise(f"{name}.bwd", "norm", 3 * nbytes, "B", passes=passes)]
+    if sizes.software.fused_residual:
+        backward = [sizes.elementwise(f"{name}.bwd", "norm", 4 * nbytes, "B")]
+    else:
+        backward.append(sizes.elementwise(f"{name}.sum", "add", 3 * nbytes, "B"))
     return Part(
         name=name,
         forward=lanes(sizes.elementwise(name, "norm", 2 * nbytes, "F", passes=passes)),
-        backward=lanes(sizes.elementwise(f"{name}.bwd", "norm", 4 * nbytes, "B", passes=passes)),
+        backward=lanes(*backward),
         saved=nbytes,
         weights=float(width * (1 + int(sizes.model.norm_bias))) * float(sizes.model.norm_weight),
     )

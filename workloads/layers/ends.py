@@ -15,13 +15,19 @@ def embedding(sizes: Sizes) -> Part:
     kind = "reduce_scatter" if parallel else "all_reduce"
     learned = model.positions == "learned"
     nbytes = sizes.hidden_bytes
-    gather = sizes.tp_collective("embedding.all_gather", "all_gather", nbytes, "W") if parallel else ()
+    gather = (
+        sizes.tp_collective("embedding.all_gather", "all_gather", nbytes, "W") if parallel else ()
+    )
     return Part(
         name="embedding",
         forward=lanes(
             Compute("embedding", Memory("embedding", 2 * nbytes), "F"),
             *sizes.tp_collective(f"embedding.{kind}", kind, nbytes, "F"),
-            *((sizes.elementwise("positions", "add", 3 * sizes.local_hidden_bytes, "F"),) if learned else ()),
+            *(
+                (sizes.elementwise("positions", "add", 3 * sizes.local_hidden_bytes, "F"),)
+                if learned
+                else ()
+            ),
         ),
         weight=lanes(*gather, Compute("embedding.grad", Memory("embedding", 3 * nbytes), "W")),
         saved=8.0 * sizes.tokens,
@@ -53,7 +59,9 @@ def head(sizes: Sizes) -> list[Part]:
         name="loss",
         forward=lanes(
             Allocate("logits", held),
-            sizes.elementwise("loss", "cross_entropy", logits * (2 * sizes.value + 8.0), "F", passes=1.5),
+            sizes.elementwise(
+                "loss", "cross_entropy", logits * (2 * sizes.value + 8.0), "F", passes=1.5
+            ),
             *statistics,
         ),
         backward=join(

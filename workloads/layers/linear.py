@@ -33,14 +33,16 @@ def column(sizes: Sizes, name: str, inputs: int, outputs: int, *, bias: bool = F
         sizes.gemm(f"{name}.dgrad", t, k, n, "B"),
         *sizes.tp_collective(f"{name}.{reduce}", reduce, nbytes, "B"),
     )
-    gather = sizes.tp_collective(f"{name}.all_gather", "all_gather", nbytes, "W") if parallel else ()
-    wgrad = lanes(*gather, *weight_gradient(sizes, name, n, k))
+    gather = (
+        sizes.tp_collective(f"{name}.all_gather", "all_gather", nbytes, "W") if parallel else ()
+    )
+    wgrad = lanes(*gather, *weight_gradient(sizes, name, n, k, bias=bias))
     return Part(
         name=name,
         forward=forward,
         backward=dgrad,
         weight=wgrad,
-        fused=_overlapped(sizes, name, cast, (n, k), nbytes, parallel),
+        fused=_overlapped(sizes, name, cast, (n, k), nbytes, parallel, bias=bias),
         saved=(sizes.local_tokens if parallel else t) * k * sizes.value,
         kept=(sizes.local_tokens if parallel else t) * k * sizes.value + t * n * sizes.value,
         weights=float(n * k + (n if bias else 0)),
@@ -72,7 +74,7 @@ def row(sizes: Sizes, name: str, inputs: int, outputs: int, *, bias: bool = Fals
         name=name,
         forward=forward,
         backward=dgrad,
-        weight=lanes(*weight_gradient(sizes, name, n, k)),
+        weight=lanes(*weight_gradient(sizes, name, n, k, bias=bias)),
         saved=t * k * sizes.value,
         kept=t * k * sizes.value + t * n * sizes.value,
         weights=float(n * k + (n if bias else 0)),
@@ -95,15 +97,19 @@ def replicated(sizes: Sizes, name: str, inputs: int, outputs: int, *, bias: bool
 
 
 def weight_gradient(
-    sizes: Sizes, name: str, n: int, k: int, waits: tuple[str, ...] = (), starts: tuple[str, ...] = ()
+    sizes: Sizes, name: str, n: int, k: int, *, bias: bool = False, waits: tuple[str, ...] = ()
 ) -> tuple[Op, ...]:
-    """Return the product for the gradient of an (n, k) weight, and the addition to the buffer where not fused."""
-    product = sizes.gemm(f"{name}.wgrad", n, k, sizes.tokens, "W", waits=waits, starts=starts)
-    if sizes.software.fused_wgrad or sizes.plan.num_microbatches == 1:
-        return (product,)
-    buffer = 4.0 if sizes.software.fp32_grads else sizes.value
-    add = Compute(f"{name}.grad_add", Memory("add", n * k * (sizes.value + 2 * buffer)), "W")
-    return (product, add)
+    """Return the product for the gradient of an (n, k) weight; the bias's, and the sum in the buffer, where not fused."""
+    ops: list[Op] = [sizes.gemm(f"{name}.wgrad", n, k, sizes.tokens, "W", waits=waits)]
+    if bias and not sizes.software.fused_bias:
+        ops.append(
+            Compute(f"{name}.bias_grad", Memory("reduce", sizes.tokens * n * sizes.value), "W")
+        )
+    if not sizes.software.fused_wgrad and sizes.plan.num_microbatches > 1:
+        buffer = 4.0 if sizes.software.fp32_grads else sizes.value
+        add = Memory("add", n * k * (sizes.value + 2 * buffer))
+        ops.append(Compute(f"{name}.grad_add", add, "W"))
+    return tuple(ops)
 
 
 def _gathered(sizes: Sizes, name: str, nbytes: float) -> Lanes:
@@ -111,7 +117,14 @@ def _gathered(sizes: Sizes, name: str, nbytes: float) -> Lanes:
 
 
 def _overlapped(
-    sizes: Sizes, name: str, cast: tuple[Op, ...], weight: tuple[int, int], nbytes: float, parallel: bool
+    sizes: Sizes,
+    name: str,
+    cast: tuple[Op, ...],
+    weight: tuple[int, int],
+    nbytes: float,
+    parallel: bool,
+    *,
+    bias: bool,
 ) -> Lanes | None:
     """Return the fused backward whose collectives run beside its products; None where the software waits."""
     if sizes.plan.tp == 1 or not sizes.software.async_tp:
@@ -124,11 +137,13 @@ def _overlapped(
         beside = sizes.tp_collective(
             f"{name}.all_gather", "all_gather", nbytes, "B", waits=(go,), signals=(gathered,)
         )
-    beside += sizes.tp_collective(f"{name}.{kind}", kind, nbytes, "B", waits=(ready,), signals=(reduced,))
+    beside += sizes.tp_collective(
+        f"{name}.{kind}", kind, nbytes, "B", waits=(ready,), signals=(reduced,)
+    )
     dgrad = sizes.gemm(
         f"{name}.dgrad", sizes.tokens, k, n, "B", signals=(ready,), starts=(go,) if parallel else ()
     )
-    wgrad = weight_gradient(sizes, name, n, k, waits=(gathered,) if parallel else ())
+    wgrad = weight_gradient(sizes, name, n, k, bias=bias, waits=(gathered,) if parallel else ())
     return lanes(*cast, dgrad, *wgrad, Wait((reduced,)), tp=beside)
 
 
@@ -147,12 +162,22 @@ def _pipelined(
         rows = m * (i + 1) // CHUNKS - m * i // CHUNKS
         label = f"{name}.{kind}.{i}"
         if kind == "all_gather":
-            beside.append(Collective(label, kind, "tp", nbytes / CHUNKS, phase, signals=("tp.came",)))
+            beside.append(
+                Collective(label, kind, "tp", nbytes / CHUNKS, phase, signals=("tp.came",))
+            )
             pieces.append(sizes.gemm(f"{name}.{i}", rows, n, k, phase, waits=("tp.came",)))
         else:
             pieces.append(sizes.gemm(f"{name}.{i}", rows, n, k, phase, signals=("tp.piece",)))
             beside.append(
-                Collective(label, kind, "tp", nbytes / CHUNKS, phase, waits=("tp.piece",), signals=("tp.sent",))
+                Collective(
+                    label,
+                    kind,
+                    "tp",
+                    nbytes / CHUNKS,
+                    phase,
+                    waits=("tp.piece",),
+                    signals=("tp.sent",),
+                )
             )
     if kind == "all_gather":
         return lanes(Signal(("tp.open",)), *pieces, tp=(Wait(("tp.open",)), *beside))

@@ -1,38 +1,113 @@
-"""The mixture-of-experts block: route, permute, dispatch, grouped products, combine.
+"""The mixture-of-experts block: route, dispatch, grouped products, combine; shared experts beside.
 
-Experts are spread over ``ep`` (whole experts) and ``etp`` (slices of one). Tokens travel by all-to-all over ep; every rank
-sends ``experts_per_token`` copies of each of its tokens. Balanced routing: each expert gets the mean.
+Experts are spread over ``ep`` (whole experts) and ``etp`` (slices of one). Every rank routes its own tokens, each to
+``experts_per_token`` experts. Experts that run at a width of their own (``moe_latent_size``) stand between two projections.
+Where the software does so, shared experts compute while tokens travel.
 """
 
-from sim.kernels.shapes import GroupedGemm
-from sim.program import Collective, Compute, Op
+from dataclasses import replace
+
+from sim.kernels.shapes import DTYPE_BYTES, Gemm, GroupedGemm, Memory
+from sim.program import Compute, Op, Signal, Wait
 from workloads.layers.elementwise import activation, norm, residual
 from workloads.layers.linear import replicated
 from workloads.layers.mlp import mlp
-from workloads.layers.part import Lanes, Part, lanes
+from workloads.layers.part import COMPUTE, EP, Lanes, Part, join, lanes
 from workloads.layers.sizes import Sizes
+from workloads.layers.travel import Travel, travel
 from workloads.model import LayerKind
 
 
 def moe_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
-    """Return norm, router, experts (shared ones first) and residual of one layer."""
+    """Return norm, router, experts (shared ones too) and residual of one layer."""
     model = sizes.model
-    parts = [norm(sizes, "mlp_norm")]
-    if model.shared_width:
-        parts += mlp(sizes, "shared", model.shared_width // sizes.plan.tp)
-    parts += [replicated(sizes, "router", model.hidden_size, model.num_experts), _routing(sizes)]
-    parts += experts(sizes)
+    parts = [norm(sizes, "mlp_norm"), _router(sizes), _routing(sizes)]
+    shared = _shared(sizes)
+    latent = model.moe_latent_size
+    inward = [replicated(sizes, "latent_down", model.hidden_size, latent)] if latent else []
+    outward = [replicated(sizes, "latent_up", latent, model.hidden_size)] if latent else []
+    if sizes.plan.switch("overlap_shared") and shared and sizes.plan.ep > 1:
+        dispatch, *inside, combine = experts(sizes)
+        up, down = shared[:-1], shared[-1:]
+        parts += [*inward, _beside(dispatch, up), *inside, _beside(combine, down), *outward]
+    else:
+        parts += [*shared, *inward, *experts(sizes), *outward]
+    if model.norms_per_layer == 4:
+        parts.append(norm(sizes, "post_mlp_norm"))
     parts.append(residual(sizes, "mlp_add"))
+    if sizes.recomputes("moe"):
+        return [parts[0], *_all_again(parts[1:])]
     return parts
 
 
-def routed_rows(sizes: Sizes) -> float:
-    """Token copies a rank sends to experts (and, balanced, gets)."""
-    tokens = sizes.tokens / sizes.plan.tp
-    return tokens * sizes.model.experts_per_token
+def _shared(sizes: Sizes) -> list[Part]:
+    """Return the MLP every token passes; its input is the router's, kept once more only where quantised."""
+    model = sizes.model
+    if not model.shared_width:
+        return []
+    up, *rest = mlp(sizes, "shared", model.shared_width // sizes.plan.tp)
+    copy = up.saved * sizes.stored / sizes.value if sizes.stored < sizes.value else 0.0
+    parts = [replace(up, saved=copy), *rest]
+    return _all_again(parts) if sizes.recomputes("shared_experts") else parts
+
+
+def _all_again(parts: list[Part]) -> list[Part]:
+    """Let parts run again before the last one's backward instead of keeping what they save."""
+    last = parts[-1]
+    held = sum(part.saved for part in parts)
+    again = join(part.forward for part in parts)
+    return [*parts[:-1], replace(last, recomputed=again, recomputed_bytes=held)]
+
+
+def _beside(trip: Part, parts: list[Part]) -> Part:
+    """Let parts compute while a trip's transfers are under way: one part that does both."""
+    parts_back = parts[::-1]
+
+    def both(own: Lanes, others: Lanes, mark: str) -> Lanes:
+        """Split a trip's ops at its transfers; those go to a stream of their own."""
+        ops = own.get(COMPUTE, ())
+        first = next((i for i, op in enumerate(ops) if not isinstance(op, Compute)), len(ops))
+        last = max((i for i, op in enumerate(ops) if not isinstance(op, Compute)), default=-1)
+        if last < 0:
+            return join((own, others))
+        go, came = f"ep.{mark}.go", f"ep.{mark}.came"
+        before = lanes(*ops[:first], Signal((go,)))
+        moving = {EP: (Wait((go,)), *ops[first : last + 1], Signal((came,)))}
+        return join((before, moving, others, lanes(Wait((came,)), *ops[last + 1 :])))
+
+    return Part(
+        name=f"{trip.name}+{parts[0].name}",
+        forward=both(trip.forward, join(p.forward for p in parts), "f"),
+        backward=both(trip.backward, join(p.backward for p in parts_back), "b"),
+        weight=join(p.weight for p in parts_back),
+        fused=both(trip.backward, join(p.both for p in parts_back), "b"),
+        saved=trip.saved + sum(p.saved for p in parts),
+        kept=trip.kept + sum(p.kept for p in parts),
+        weights=sum(p.weights for p in parts),
+    )
+
+
+def _router(sizes: Sizes) -> Part:
+    """Return the projection to expert scores; it is not quantised."""
+    t, h, n = sizes.local_tokens, sizes.model.hidden_size, sizes.model.num_experts
+    dtype = sizes.wide_dtype
+
+    def product(name: str, shape: tuple[int, int, int], phase: str) -> Compute:
+        return Compute(name, Gemm(*shape, dtype=dtype, out_bytes=4.0), phase)
+
+    return Part(
+        name="router",
+        forward=lanes(product("router", (t, n, h), "F")),
+        backward=lanes(product("router.dgrad", (t, h, n), "B")),
+        weight=lanes(product("router.wgrad", (n, h, t), "W")),
+        saved=t * h * sizes.value,
+        kept=t * (h + n) * sizes.value,
+        weights=float(n * h + (n if sizes.model.router_bias else 0)),
+    )
 
 
 def _routing(sizes: Sizes) -> Part:
+    """Return softmax (or sigmoid), top-k and the auxiliary loss on the scores, in fp32."""
     scores = sizes.local_tokens * sizes.model.num_experts * 4.0
     return Part(
         name="topk",
@@ -45,68 +120,56 @@ def _routing(sizes: Sizes) -> Part:
 def experts(sizes: Sizes) -> list[Part]:
     """Return dispatch, experts and combine as parts; weights are those of routed experts."""
     model, plan = sizes.model, sizes.plan
-    width = model.moe_latent_size or model.hidden_size
-    rows = routed_rows(sizes)
+    trip = Travel(sizes)
+    width, rows = trip.width, trip.rows_here * plan.etp
     inner = model.expert_ffn_size // plan.etp
     gated = 2 if model.gated_mlp else 1
-    return [
-        _travel(sizes, "dispatch", rows, width),
-        _grouped(sizes, "expert_up", rows * plan.etp, width, inner * gated),
-        activation(sizes, "expert_act", inner, rows * plan.etp, gated=model.gated_mlp),
-        _grouped(sizes, "expert_down", rows * plan.etp, inner, width),
-        _travel(sizes, "combine", rows, width),
-    ]
-
-
-def _travel(sizes: Sizes, name: str, rows: float, width: int) -> Part:
-    """Permute and send token copies (dispatch), or bring them back and sum them (combine)."""
-    nbytes = rows * width * sizes.value
-    outward = name == "dispatch"
-
-    def way(phase: str, forward: bool) -> Lanes:
-        permute = sizes.elementwise(f"{name}.permute", "permute", 2 * nbytes, phase, passes=2.0)
-        ops: list[Op] = [*_exchange(sizes, name, nbytes, phase, gather=outward == forward)]
-        return lanes(permute, *ops) if outward == forward else lanes(*ops, permute)
-
-    return Part(
-        name=name,
-        forward=way("F", True),
-        backward=way("B", False),
-        saved=nbytes if outward else 0.0,
+    acted = activation(sizes, "expert_act", inner, rows, gated=model.gated_mlp)
+    up = _grouped(
+        sizes, "expert_up", trip, (width, inner * gated), quantised=trip.value < sizes.value
     )
+    down = _grouped(sizes, "expert_down", trip, (inner, width))
+    if sizes.recomputes("moe_act"):
+        down = replace(down, recomputed=acted.forward, recomputed_bytes=down.saved)
+    return [travel(trip, "dispatch"), up, acted, down, travel(trip, "combine")]
 
 
-def _exchange(sizes: Sizes, name: str, nbytes: float, phase: str, *, gather: bool) -> list[Op]:
-    plan = sizes.plan
-    ops: list[Op] = []
-    if plan.ep > 1:
-        ops.append(Collective(f"{name}.all_to_all", "all_to_all", "ep", nbytes, phase))
-    if plan.etp > 1:
-        kind = "all_gather" if gather else "reduce_scatter"
-        slices = Collective(f"{name}.{kind}", kind, "etp", nbytes * plan.etp, phase)
-        ops = [*ops, slices] if gather else [slices, *ops]
-    return ops
-
-
-def _grouped(sizes: Sizes, name: str, rows: float, inputs: int, outputs: int) -> Part:
-    """Return one grouped product over the experts of a rank."""
-    groups = sizes.model.num_experts // sizes.plan.ep
-    mean = rows / groups
-    dtype, value = sizes.gemm_dtype, sizes.value
+def _grouped(
+    sizes: Sizes, name: str, trip: Travel, shape: tuple[int, int], *, quantised: bool = False
+) -> Part:
+    """Return one grouped product over the experts of a rank; ``quantised``: its input comes in few bits."""
+    inputs, outputs = shape
+    groups, rows = trip.groups, trip.rows_here * sizes.plan.etp
+    mean, largest = rows / groups, trip.largest * sizes.plan.etp
+    software = sizes.software
+    grad = DTYPE_BYTES["fp32"] if software.fused_wgrad and software.fp32_grads else sizes.value
 
     def product(label: str, n: int, k: int, phase: str, *, wgrad: bool = False) -> Compute:
-        return Compute(label, GroupedGemm(groups, mean, n, k, dtype=dtype, wgrad=wgrad), phase)
+        kernel = GroupedGemm(
+            groups, mean, n, k, dtype=sizes.gemm_dtype, wgrad=wgrad, m_max=largest,
+            out_bytes=grad if wgrad else sizes.value,
+        )  # fmt: skip
+        return Compute(label, kernel, phase)
 
+    weights = float(groups * inputs * outputs)
+    wgrad: list[Op] = [product(f"{name}.wgrad", outputs, inputs, "W", wgrad=True)]
+    if not software.fused_wgrad and sizes.plan.num_microbatches > 1:
+        buffer = DTYPE_BYTES["fp32"] if software.fp32_grads else sizes.value
+        wgrad.append(
+            Compute(f"{name}.grad_add", Memory("add", weights * (sizes.value + 2 * buffer)), "W")
+        )
+    cast = () if quantised else sizes.cast(f"{name}.cast", rows * inputs, "F")
+    biases = float(groups * outputs) if sizes.model.mlp_bias else 0.0
     return Part(
         name=name,
-        forward=lanes(*sizes.cast(f"{name}.cast", rows * inputs, "F"), product(name, outputs, inputs, "F")),
+        forward=lanes(*cast, product(name, outputs, inputs, "F")),
         backward=lanes(
             *sizes.cast(f"{name}.grad_cast", rows * outputs, "B"),
             product(f"{name}.dgrad", inputs, outputs, "B"),
         ),
-        weight=lanes(product(f"{name}.wgrad", outputs, inputs, "W", wgrad=True)),
-        saved=rows * inputs * value,
-        kept=rows * (inputs + outputs) * value,
-        weights=float(groups * inputs * outputs),
-        expert_weights=float(groups * inputs * outputs),
+        weight=lanes(*wgrad),
+        saved=rows * inputs * sizes.stored,
+        kept=rows * (inputs + outputs) * sizes.stored,
+        weights=weights + biases,
+        expert_weights=weights + biases,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sim.program import Op
 
 Lanes = Mapping[str, tuple[Op, ...]]
-"""Ops by stream: ``compute``, and what runs beside it (``tp``, ``cp``)."""
+"""Ops by stream: ``compute``, and what runs beside it (``tp``, ``cp``, ``ep``)."""
 
 COMPUTE, TP, CP, EP = "compute", "tp", "cp", "ep"
 

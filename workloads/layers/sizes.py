@@ -7,7 +7,8 @@ from sim.kernels.shapes import DTYPE_BYTES, Gemm, Memory
 from sim.program import Collective, Compute, Op
 from workloads.model import Model
 from workloads.plan import Plan
-from workloads.software import Software, software
+from workloads.routing import Load
+from workloads.software import EAGER_BANDWIDTH, Software, software
 
 
 @dataclass(frozen=True)
@@ -15,16 +16,22 @@ class Sizes:
     """What a rank sees of one microbatch.
 
     ``tokens``: of its context-parallel share; ``local_tokens``: those its norms and residuals work on (a tp-th of
-    them with sequence parallelism).
+    them with sequence parallelism). ``load``: what its experts get, where tokens go to experts unevenly.
     """
 
     model: Model
     plan: Plan
+    load: Load | None = None
 
     @cached_property
     def software(self) -> Software:
         """The profile of the plan."""
         return software(self.plan.software)
+
+    @cached_property
+    def attention(self) -> str:
+        """Kernel of the attention core: the plan's, else the software's."""
+        return self.software.attention if self.plan.attention == "auto" else self.plan.attention
 
     @cached_property
     def tokens(self) -> int:
@@ -47,6 +54,20 @@ class Sizes:
         return self.plan.dtype
 
     @cached_property
+    def wide_dtype(self) -> str:
+        """Precision of products that are never quantised (router, head of a mixture)."""
+        return self.plan.dtype if DTYPE_BYTES[self.plan.dtype] >= self.value else "bf16"
+
+    @cached_property
+    def stored(self) -> float:
+        """Bytes of a value kept as the input of a product: as quantised."""
+        return min(self.value, max(DTYPE_BYTES[self.gemm_dtype], 1.0))
+
+    def recomputes(self, module: str) -> bool:
+        """Whether selective recomputation repeats a module."""
+        return self.plan.recompute == "selective" and module in self.plan.recompute_modules
+
+    @cached_property
     def hidden_bytes(self) -> float:
         """Bytes of one (tokens, hidden) tensor."""
         return self.tokens * self.model.hidden_size * self.value
@@ -62,7 +83,8 @@ class Sizes:
         """Return a memory-bound kernel; unfused software takes ``passes`` kernels over the same bytes."""
         if self.software.fused_elementwise:
             return Compute(name, Memory(kind, nbytes), phase)
-        return Compute(name, Memory(kind, nbytes * passes), phase, launches=max(round(passes), 1))
+        kernel = Memory(kind, nbytes * passes, speed=EAGER_BANDWIDTH)
+        return Compute(name, kernel, phase, launches=max(round(passes), 1))
 
     def gemm(self, name: str, m: int, n: int, k: int, phase: str, *, starts: tuple[str, ...] = (),
              waits: tuple[str, ...] = (), signals: tuple[str, ...] = ()) -> Compute:  # fmt: skip

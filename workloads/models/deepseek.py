@@ -58,12 +58,13 @@ MODELS = (
     _mixture(
         "deepseek-v2", 60, 5120, 128, 12288, 102400,
         num_experts=160, experts_per_token=6, expert_ffn_size=1536, num_shared_experts=2,
-        num_dense_layers=1, q_lora_rank=1536,
+        num_dense_layers=1, q_lora_rank=1536, num_routing_groups=8, routed_groups_per_token=3,
     ),
     _mixture(
         "deepseek-v3", 61, 7168, 128, 18432, 129280,
         num_experts=256, experts_per_token=8, expert_ffn_size=2048, num_shared_experts=1,
         num_dense_layers=3, q_lora_rank=1536, router_bias=True, num_mtp_layers=1,
+        num_routing_groups=8, routed_groups_per_token=4,
     ),
     _mixture(
         "kimi-k2", 61, 7168, 64, 18432, 163840,
