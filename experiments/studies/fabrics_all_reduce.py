@@ -1,0 +1,84 @@
+"""How fast does a torus, a fat tree and an all-optical machine all-reduce, from 8 to 4,096 devices?
+
+Expected: bus bandwidth hardly falls with size on any of them, since a ring or a torus' rings use neighbours only;
+a torus reaches what its links add up to once its axes close (4x4x4 and more), a fat tree what its slowest level lets
+through, in-switch reduction more (CS336 lecture 8; TPU v4 paper, all-reduce 1.1 PB/s of 4,096 devices).
+"""
+
+from typing import TYPE_CHECKING
+
+from experiments.fabric import FABRICS, busbw_row
+from experiments.study import write
+from experiments.study_figure import figure, legend, line, powers
+from sim.units import GiB
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+BYTES = 1 * GiB
+DEVICES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+QUICK = (8, 64, 512)
+
+
+def run(*, quick: bool = False) -> "pd.DataFrame":
+    """Price an all-reduce of 1 GiB on every fabric, as built and at equal speed."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        [
+            busbw_row(family, "all_reduce", devices, BYTES, equal=equal)
+            for equal in (False, True)
+            for family in FABRICS
+            for devices in (QUICK if quick else DEVICES)
+        ]
+    )
+
+
+def check(frame: "pd.DataFrame") -> str:
+    """From a closed torus (64) to the largest, no fabric at equal speed loses more than 30 %."""
+    equal = frame[(frame.speed == "equal") & (frame.devices >= 64)]
+    table = equal.pivot_table(index="fabric", columns="devices", values="busbw_GBps")
+    kept = table.iloc[:, -1] / table.iloc[:, 0]
+    assert kept.min() > 0.7, f"busbw falls to {kept.min():.2f} of that of 64 devices"
+    torus = frame[(frame.fabric == "torus") & (frame.speed == "as built")].set_index("devices")
+    small, closed = torus.busbw_GBps[8], torus.busbw_GBps[64]
+    assert closed > 1.7 * small, "closing the axes should nearly double the torus"
+    built = frame[frame.speed == "as built"].pivot_table(
+        index="fabric", columns="devices", values="busbw_GBps"
+    )
+    most = max(frame.devices)
+    assert built.loc["torus", most] > built.loc["fat tree", most]
+    return (
+        f"All-reduce scales on every fabric: at equal device speed {most:,} devices keep {kept.min():.0%} or more of the "
+        f"bus bandwidth of 64; as built the v5p torus moves {built.loc['torus', most]:.0f} GB/s there, H100 on a fat "
+        f"tree {built.loc['fat tree', most]:.0f}.\n"
+        "Held against: less than 30 % loss from 64 devices on, a torus whose axes close at least 1.7 times as fast as "
+        f"an open one of 8 (found {closed / small:.1f})."
+    )
+
+
+def plot(frame: "pd.DataFrame") -> "Figure":
+    """Draw bus bandwidth against devices."""
+    made, charts = figure("All-reduce: rings of neighbours scale on every fabric", 2, sharey=True)
+    for axes, speed in zip(charts, ("as built", "equal"), strict=True):
+        part = frame[frame.speed == speed]
+        for number, (family, fabric) in enumerate(FABRICS.items()):
+            rows = part[part.fabric == family]
+            line(axes, rows.devices, rows.busbw_GBps, fabric.label, number)
+        title = "as built" if speed == "as built" else "every device injects 400 GB/s"
+        axes.set_title(title, fontsize=10, loc="left")
+        powers(axes, (8, 32, 128, 512, 2048), "devices")
+        axes.set_ylim(0)
+    charts[0].set_ylabel("bus bandwidth of 1 GiB, GB/s", fontsize=10)
+    legend(charts[1], loc="lower right")
+    return made
+
+
+def main() -> None:
+    """Write the answer into ``results``."""
+    write(__file__)
+
+
+if __name__ == "__main__":
+    main()
