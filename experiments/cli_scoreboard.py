@@ -1,92 +1,138 @@
 """``scoreboard``: predicted against measured, row by row and in sum."""
 
-import statistics
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli_output import AsJson, emit, table, working
+from experiments.cli_output import AsJson, emit, table
 from sim.errors import InputError
 
-SCORERS = {
-    "runs": "experiments.score_runs:score_runs",
-    "collectives": "experiments.score_collectives:score_collectives",
-    "kernels": "experiments.score_kernels:score_kernels",
-}
-"""The function that scores a table, by the kind of its rows; imported when asked for."""
-MEASURED = ("step_time_s", "time_s", "peak_memory_bytes")
-LABELS = ("id", "hardware", "device", "collective", "kernel", "dtype", "n_devices", "bytes")
-WORST = 10
+if TYPE_CHECKING:
+    from experiments.scoreboard import Scored
+
+SHIPPED = Path(__file__).parent / "data"
+"""Where the tables that ship are: ``runs.csv``, ``collectives.csv``, ``kernels.csv``."""
+REASONS = 12
+LABELS = ("id", "hardware", "device", "collective", "kernel", "dtype", "n_devices", "nbytes")
+ERRORS = ("measured", "scored", "groups", "median_abs_error", "p90_abs_error", "bias")
+HEADS = ("measured", "scored", "groups", "median", "90th pct", "bias")
 Csv = Annotated[Path | None, typer.Option(metavar="CSV", help="Score this table.")]
+Out = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every row there.")]
+Figure = Annotated[
+    Path | None, typer.Option(metavar="PNG", help="Draw predicted against measured.")
+]
 
 
 def scoreboard(
-    runs: Csv = None, collectives: Csv = None, kernels: Csv = None, as_json: AsJson = False
+    runs: Csv = None,
+    collectives: Csv = None,
+    kernels: Csv = None,
+    csv: Out = None,
+    figure: Figure = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Score predictions against measurements."""
+    """Score predictions against measurements; without a table, those that ship."""
+    from experiments.score_progress import progress
+    from experiments.scoreboard import score, summarise
+
     given = {"runs": runs, "collectives": collectives, "kernels": kernels}
     chosen = {kind: path for kind, path in given.items() if path is not None}
-    if len(chosen) != 1:
-        raise InputError("give one table: --runs CSV, --collectives CSV or --kernels CSV")
-    ((kind, path),) = chosen.items()
-    if not path.is_file():
-        raise InputError(f"--{kind} {path}: there is no such file")
-    module, _, function = SCORERS[kind].partition(":")
-    with working(f"scoring {kind}"):
-        rows: list[dict[str, Any]] = getattr(import_module(module), function)(path)
-    summary = summarise(rows)
-    emit({"summary": summary, "rows": rows}, as_json, lambda: _view(summary, rows))
+    chosen = chosen or {kind: SHIPPED / f"{kind}.csv" for kind in given}
+    for kind, path in chosen.items():
+        if not path.is_file():
+            raise InputError(f"--{kind} {path}: there is no such file")
+    tables: dict[str, list[Scored]] = {}
+    for kind, path in chosen.items():
+        with progress(f"scoring {kind}") as advance:
+            tables[kind] = score(kind, path, advance)
+    summaries = {kind: summarise(kind, scored) for kind, scored in tables.items()}
+    rows = [answer for scored in tables.values() for _, answer in scored]
+    if csv is not None:
+        _write(csv, rows)
+    if figure is not None:
+        _draw(figure, tables)
+    summary = summaries if len(summaries) > 1 else next(iter(summaries.values()))
+    emit(
+        {"summary": summary, "rows": rows},
+        as_json,
+        lambda: [p for kind in tables for p in _view(kind, summaries[kind], tables[kind])],
+    )
 
 
-def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how many rows have each status, and of each measured quantity the errors' median, p90 and bias."""
-    statuses = [row["status"] for row in rows]
-    summary: dict[str, Any] = {"num_rows": len(rows)}
-    summary |= {status: statuses.count(status) for status in ("ok", "unsupported", "invalid")}
-    for quantity in MEASURED:
-        errors = [e for row in rows if (e := signed_error(row, quantity)) is not None]
-        if errors:
-            sizes = sorted(map(abs, errors))
-            summary[quantity] = {
-                "scored": len(errors),
-                "median_abs_error": statistics.median(sizes),
-                "p90_abs_error": sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
-                "bias": statistics.median(errors),
-            }
-    return summary
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the rows' plain fields as a table."""
+    import csv as table_file
+
+    columns = dict.fromkeys(
+        key for row in rows for key in row if key not in ("ledger", "assumptions")
+    )
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = table_file.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
-def signed_error(row: Mapping[str, Any], quantity: str) -> float | None:
-    """Return predicted over measured minus one, or None where either is missing."""
-    predicted, measured = row.get(f"predicted_{quantity}"), row.get(f"measured_{quantity}")
-    return predicted / measured - 1.0 if row["status"] == "ok" and predicted and measured else None
+def _draw(path: Path, tables: Mapping[str, Sequence["Scored"]]) -> None:
+    from experiments.scoreboard_figure import scoreboard_figure
+
+    scoreboard_figure(tables).savefig(path, dpi=150)
 
 
-def _label(row: Mapping[str, Any]) -> str:
+def _label(answer: Mapping[str, Any]) -> str:
     """Return what a row is about, in the words of its table."""
-    return " ".join(str(row[key]) for key in LABELS if row.get(key) not in (None, ""))
+    return " ".join(str(answer[key]) for key in LABELS if answer.get(key) not in (None, ""))
 
 
-def _view(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the summary, the worst rows, and why rows were not scored."""
+def _error_row(name: str, found: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return a line of a table of errors."""
+    cells = [found.get(key) for key in ERRORS]
+    return (name, *(_percent(key, cell) for key, cell in zip(ERRORS, cells, strict=True)))
+
+
+def _percent(key: str, cell: Any) -> object:
+    if not isinstance(cell, float):
+        return cell
+    return f"{cell:+.1%}" if key == "bias" else f"{cell:.1%}"
+
+
+def _view(kind: str, summary: Mapping[str, Any], scored: Sequence["Scored"]) -> list[Any]:
+    """Return the sum of a table, its sets and sources, the worst rows, and why rows were not scored."""
+    from experiments.score_sets import TABLES
+    from experiments.scoreboard import reasons, worst
+
     counts = [(key, value) for key, value in summary.items() if isinstance(value, int)]
-    parts = [table(counts, ("rows", "count"))]
-    for quantity in MEASURED:
-        if quantity not in summary:
-            continue
-        parts.append(table(list(summary[quantity].items()), (quantity, "value")))
-        errors = [(e, row) for row in rows if (e := signed_error(row, quantity)) is not None]
-        worst = sorted(errors, key=lambda item: -abs(item[0]))[:WORST]
-        lines = [(row["row"], _label(row), f"{error:+.1%}") for error, row in worst]
-        parts.append(table(lines, ("row", "what", "error"), "worst rows"))
-    reasons: dict[str, int] = {}
-    for row in rows:
-        if row["status"] != "ok":
-            reasons[row["reason"]] = reasons.get(row["reason"], 0) + 1
-    if reasons:
-        ranked = sorted(reasons.items(), key=lambda item: -item[1])[:WORST]
-        parts.append(table(ranked, ("not scored because", "rows")))
+    parts = [table(counts, ("rows", "count"), kind)]
+    quantities = [q for q in TABLES[kind].quantities if q in summary]
+    lines = [_error_row(q, summary[q]) for q in quantities]
+    lines += [_error_row(name, found) for name, found in summary["sets"].items()]
+    parts.append(
+        table(lines, ("error of", *HEADS), "errors over groups of (source, model, hardware)")
+    )
+    lines = [_error_row(name, found) for name, found in summary["by_source"].items()]
+    parts.append(table(lines, ("source", *HEADS), "by source; no constant is fitted on a run"))
+    counted = [item for item in scored if TABLES[kind].counts(item.row)]
+    for quantity in quantities:
+        found = [
+            (answer["row"], _label(answer), f"{error:+.1%}")
+            for error, (_, answer) in worst(counted, quantity)
+        ]
+        parts.append(table(found, ("row", "what", "error"), f"worst rows: {quantity}"))
+    why = list(reasons(scored).items())[:REASONS]
+    if why:
+        parts.append(table(why, ("not scored because", "rows")))
+    if kind == "runs":
+        parts += _runs_view(summary)
     return parts
+
+
+def _runs_view(summary: Mapping[str, Any]) -> list[Any]:
+    """Return what only runs have: order of plans, coverage of bands."""
+    order, band = summary["ranking"], summary["coverage"]
+    lines = [
+        ("rank correlation of plans of one model, hardware and size, mean", order["mean_spearman"]),
+        ("groups of three such plans or more", order["groups"]),
+        ("share of measured step times inside the 80 % band", band["inside"]),
+    ]
+    return [table(lines, ("plans and bands", "value"))]

@@ -33,11 +33,18 @@ NICS: tuple[tuple[str, str], ...] = (
     (r"edr|cx-?5", "edr-100"), (r"\bib\b|infiniband", "ib"),
 )  # fmt: skip
 """Word of an interconnect text -> kind of adapter; ``roce`` and ``ib`` take the kind of the nearest rate."""
-GENERATIONS: Mapping[str, float] = MappingProxyType({"edr": 100.0, "hdr": 200.0, "ndr": 400.0, "xdr": 800.0})
+GENERATIONS: Mapping[str, float] = MappingProxyType(
+    {"edr": 100.0, "hdr": 200.0, "ndr": 400.0, "xdr": 800.0}
+)
 BY_RATE: Mapping[str, tuple[tuple[float, str], ...]] = MappingProxyType(
     {
         "ib": ((100.0, "edr-100"), (200.0, "hdr-200"), (400.0, "ndr-400"), (800.0, "xdr-800")),
-        "roce": ((100.0, "roce-100"), (200.0, "roce-200"), (400.0, "roce-400"), (800.0, "roce-800")),
+        "roce": (
+            (100.0, "roce-100"),
+            (200.0, "roce-200"),
+            (400.0, "roce-400"),
+            (800.0, "roce-800"),
+        ),
     }
 )
 RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/\d+)?\s*([tg])(b|bit|bits|B)(?:it)?(?:ps|/s)")
@@ -48,7 +55,9 @@ SLICES = (
     re.compile(r"dcn between (\d+) slices"), re.compile(r"\b(\d+) slices\b"),
     re.compile(r"\b(\d+)x v\d\w*-\d+"), re.compile(r"\b(\d+) pods\b"),
 )  # fmt: skip
-SLICE_SIZE = re.compile(r"(\d+)[- ]chips?(?: per)? slice|per (\d+)-chip slice|(\d+) chips per slice")
+SLICE_SIZE = re.compile(
+    r"(\d+)[- ]chips?(?: per)? slice|per (\d+)-chip slice|(\d+) chips per slice"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +120,9 @@ def _generation(lower: str) -> float:
     if named:
         return (float(named[2]) if named[2] else GENERATIONS[named[1]]) * Gbit
     model = re.search(r"(?:cx|connectx)-?\s*(\d)", lower)
-    return {"5": 100.0, "6": 200.0, "7": 400.0, "8": 800.0}.get(model[1], 0.0) * Gbit if model else 0.0
+    return (
+        {"5": 100.0, "6": 200.0, "7": 400.0, "8": 800.0}.get(model[1], 0.0) * Gbit if model else 0.0
+    )
 
 
 def cluster_of(row: Row) -> tuple[ClusterSpec, tuple[str, ...]]:
@@ -166,18 +177,32 @@ def _hosts(row: Row, preset: str, size: int, gpus: int) -> tuple[dict[str, objec
     links = LINKS.search(stated.lower())
     if links:
         parameters["scale_up_links"] = int(links[1])
-        parameters["scale_up_bandwidth"] = host.scale_up_bandwidth / host.scale_up_links * int(links[1])
+        parameters["scale_up_bandwidth"] = (
+            host.scale_up_bandwidth / host.scale_up_links * int(links[1])
+        )
     network = network_of(stated)
     notes = []
     used = _used(gpus, host.domain_devices)
     if used:
         parameters["used_per_domain"] = used
-        notes.append(f"placement not stated: {used} of {host.domain_devices} devices of a rack used")
-    if gpus > (host.domain_devices or devices) and not network.nic_bandwidth and not network.per_host:
+        notes.append(
+            f"placement not stated: {used} of {host.domain_devices} devices of a rack used"
+        )
+    if (
+        gpus > (host.domain_devices or devices)
+        and not network.nic_bandwidth
+        and not network.per_host
+    ):
         rate = host.nics * host.nic_bandwidth / Gbit / host.devices
         notes.append(f"network not stated: {rate:g} Gbit/s a device, the reference machine's")
-    nics, bandwidth = _adapters(network, devices, host.nic_bandwidth, host.nics * devices // host.devices)
-    parameters |= {"nics": nics, "nic_bandwidth": bandwidth} if (nics, bandwidth) != (host.nics, host.nic_bandwidth) else {}
+    nics, bandwidth = _adapters(
+        network, devices, host.nic_bandwidth, host.nics * devices // host.devices
+    )
+    parameters |= (
+        {"nics": nics, "nic_bandwidth": bandwidth}
+        if (nics, bandwidth) != (host.nics, host.nic_bandwidth)
+        else {}
+    )
     kind = _kind(network.kind, bandwidth)
     if kind and kind != host.nic:
         parameters["nic"] = kind
@@ -197,7 +222,9 @@ def _used(gpus: int, domain: int) -> int:
 
 def _adapters(network: Network, devices: int, usual: float, count: int) -> tuple[int, float]:
     """Return adapters of a server and bytes/s of each; as many as divide the devices or a multiple of them."""
-    total = network.per_host or network.nics * network.nic_bandwidth or devices * network.nic_bandwidth
+    total = (
+        network.per_host or network.nics * network.nic_bandwidth or devices * network.nic_bandwidth
+    )
     if not total:
         return max(1, count), usual
     wanted = network.nics or total / usual

@@ -55,7 +55,9 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     values |= _experts(row, values, model, notes)
     values |= _precision(row, notes)
     values |= _recompute(row, model, values, habits, notes)
-    values["sequence_parallel"] = values["tp"] > 1 and _sequence_parallel(row, values, habits, notes)
+    values["sequence_parallel"] = values["tp"] > 1 and _sequence_parallel(
+        row, values, habits, notes
+    )
     profile = habits.profile
     if habits.tp_overlap and values["sequence_parallel"] and not model.is_moe:
         profile = "megatron-core-tp-overlap"
@@ -67,7 +69,9 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     return plan, tuple(notes)
 
 
-def _sequence_parallel(row: Row, values: Mapping[str, Any], habits: Habits, notes: list[str]) -> bool:
+def _sequence_parallel(
+    row: Row, values: Mapping[str, Any], habits: Habits, notes: list[str]
+) -> bool:
     """Return whether norms are cut over tp; where not stated, as the framework does."""
     stated = flag(row, "sp")
     if stated is None and values["tp"] > 1:
@@ -104,12 +108,16 @@ def _batch(row: Row, dp: int, habits: Habits, notes: list[str]) -> dict[str, Any
     microbatch, steps = whole(row, "micro_batch"), whole(row, "grad_accum")
     if microbatch is None:
         compiled = habits.profile == "xla"
-        microbatch = max(1, batch // (dp * steps)) if steps else max(1, batch // dp) if compiled else 1
+        microbatch = (
+            max(1, batch // (dp * steps)) if steps else max(1, batch // dp) if compiled else 1
+        )
         notes.append(f"micro_batch not stated: {microbatch}")
     return {"seq_len": seq_len, "global_batch": batch, "microbatch": microbatch}
 
 
-def _sharding(row: Row, values: Mapping[str, Any], habits: Habits, notes: list[str]) -> dict[str, Any]:
+def _sharding(
+    row: Row, values: Mapping[str, Any], habits: Habits, notes: list[str]
+) -> dict[str, Any]:
     """Return ZeRO stage, size of a shard group and resharding."""
     stated = text(row, "zero_stage_or_fsdp").lower()
     if not stated:
@@ -117,7 +125,9 @@ def _sharding(row: Row, values: Mapping[str, Any], habits: Habits, notes: list[s
         return {"zero": habits.zero}
     found = next((item for item in ZERO if re.search(item[0], stated)), None)
     if found is None:
-        raise InputError(f"zero_stage_or_fsdp={stated!r} is not understood; write zero1, zero3, fsdp or none")
+        raise InputError(
+            f"zero_stage_or_fsdp={stated!r} is not understood; write zero1, zero3, fsdp or none"
+        )
     _, zero, reshard = found
     if "offload" in stated:
         notes.append("optimizer offload is not modelled: states and step stay on the device")
@@ -207,6 +217,10 @@ def _recompute(
         stages = 1 if "per stage" in stated or "partial-full" in stated else values["chunks"]
         result["recompute_layers"] = min(layers, max(1, int(count[1]) // stages))
     if stated not in EXACT_RECOMPUTE:
-        words = f" of {result['recompute_layers']} layers a chunk" if "recompute_layers" in result else ""
+        words = (
+            f" of {result['recompute_layers']} layers a chunk"
+            if "recompute_layers" in result
+            else ""
+        )
         notes.append(f"recompute {stated}: taken as {result['recompute']}{words}")
     return result

@@ -9,13 +9,16 @@ import signal
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from experiments.bands import band
 from experiments.row_text import Row, UnsupportedError, needed, number, text
 from experiments.run_row import run_of_row
 from experiments.runfile import RunConfig
+from experiments.score_sets import category
 from experiments.simulation import Result, simulate_run
 from experiments.steady import steady
 from sim.errors import InputError, SimError
@@ -26,8 +29,6 @@ ROW_TIMEOUT = 60.0
 """Seconds a row may take before it is given up as unsupported."""
 BATCH = 8
 """Runs of one cluster that go to a worker together."""
-BAND = 0.15
-"""Half width of the band around a predicted step time."""
 MEMORY_KINDS = (
     (r"nvidia-smi|driver", "driver_bytes"),
     (r"allocated", "peak_bytes"),
@@ -50,17 +51,17 @@ def score_runs(
     """
     with Path(path).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    answers, runs = [], {}
+    answers: list[dict[str, Any]] = []
+    runs: dict[Hashable, tuple[RunConfig, list[int]]] = {}
     for index, row in enumerate(rows):
         answer, config = _read(index, row)
         answers.append(answer)
         if config is not None:
             runs.setdefault(_key(config), (config, []))[1].append(index)
-    done = 0
-    for key, outcome in _replay({key: config for key, (config, _) in runs.items()}, workers):
+    replays = _replay({key: config for key, (config, _) in runs.items()}, workers)
+    for done, (key, outcome) in enumerate(replays, 1):
         for index in runs[key][1]:
             answers[index] |= _scored(outcome, rows[index])
-        done += 1
         if progress is not None:
             progress(done, len(runs))
     return answers
@@ -108,13 +109,23 @@ def _key(config: RunConfig) -> Hashable:
 
 def _cluster_key(config: RunConfig) -> tuple[Any, ...]:
     spec = config.cluster
-    return (spec.preset, spec.num_devices, tuple(sorted((k, str(v)) for k, v in spec.parameters.items())))
+    return (
+        spec.preset,
+        spec.num_devices,
+        tuple(sorted((k, str(v)) for k, v in spec.parameters.items())),
+    )
 
 
 def _cost(config: RunConfig) -> float:
     """Return about how long a replay takes: actions of a pipeline."""
     plan = config.plan
-    return float(plan.num_stages * plan.num_microbatches * config.model.num_layers / plan.num_stages * plan.pp)
+    return float(
+        plan.num_stages
+        * plan.num_microbatches
+        * config.model.num_layers
+        / plan.num_stages
+        * plan.pp
+    )
 
 
 def _replay(
@@ -134,7 +145,9 @@ def _gather(
     pool: Executor, batches: Sequence[Sequence[Hashable]], runs: Mapping[Hashable, RunConfig]
 ) -> Iterator[tuple[Hashable, dict[str, Any]]]:
     """Yield the outcomes of a pool as batches end."""
-    waiting = {pool.submit(_outcomes, [_plain(runs[key]) for key in batch]): batch for batch in batches}
+    waiting = {
+        pool.submit(_outcomes, [_plain(runs[key]) for key in batch]): batch for batch in batches
+    }
     for future in as_completed(waiting):
         yield from zip(waiting[future], future.result(), strict=True)
 
@@ -150,9 +163,9 @@ def _batches(runs: Mapping[Hashable, RunConfig]) -> list[list[Hashable]]:
 
 def _plain(config: RunConfig) -> RunConfig:
     """Return a run that another process can be sent (its cluster's parameters as a dict)."""
-    from dataclasses import replace
-
-    return replace(config, cluster=replace(config.cluster, parameters=dict(config.cluster.parameters)))
+    return replace(
+        config, cluster=replace(config.cluster, parameters=dict(config.cluster.parameters))
+    )
 
 
 def _outcomes(configs: Sequence[RunConfig]) -> list[dict[str, Any]]:
@@ -174,27 +187,38 @@ def _predicted(config: RunConfig) -> dict[str, Any]:
     """Return step time, memory and ledger of a run: of the whole step, or of its repeating middle."""
     parts = steady(config)
     if parts is None:
-        return _told(simulate_run(config))
-    shorter, longer = _told(simulate_run(parts.shorter)), _told(simulate_run(parts.longer))
+        return _told(simulate_run(config, merged=True))
+    shorter, longer = (
+        _told(simulate_run(parts.shorter, merged=True)),
+        _told(simulate_run(parts.longer, merged=True)),
+    )
     step = parts.extend(shorter["step_time_s"], longer["step_time_s"])
     causes = {*shorter["ledger"], *longer["ledger"]}
     old, new = shorter["ledger"], longer["ledger"]
     ledger = {cause: parts.extend(old.get(cause, 0.0), new.get(cause, 0.0)) for cause in causes}
-    return longer | {"step_time_s": step, "ledger": ledger, "wall_s": shorter["wall_s"] + longer["wall_s"]}
+    return longer | {
+        "step_time_s": step,
+        "ledger": ledger,
+        "wall_s": shorter["wall_s"] + longer["wall_s"],
+    }
 
 
 def _told(result: Result) -> dict[str, Any]:
-    """Return what a row keeps of a result."""
-    summary = result.summary()
-    memory = summary["memory"]
-    kinds = {kind for _, kind in MEMORY_KINDS}
+    """Return what a row keeps of a result: step time, memory and the mean ledger; no more is worked out."""
+    timeline = result.timeline
+    stages = result.memory()
+    notes = (
+        *result.config.assumptions,
+        *timeline.program.assumptions,
+        *timeline.cluster.assumptions,
+    )
     return {
-        "step_time_s": summary["step_time_s"],
-        "memory": {kind: max(stage[kind] for stage in memory) for kind in kinds},
-        "assumptions": summary["assumptions"],
-        "ledger": summary["ledger"]["mean"],
-        "num_events": summary["num_events"],
-        "wall_s": summary["wall_s"],
+        "step_time_s": timeline.step_time,
+        "memory": {kind: max(stage[kind] for stage in stages) for _, kind in MEMORY_KINDS},
+        "assumptions": list(dict.fromkeys(notes)),
+        "ledger": result.mean,
+        "num_events": timeline.num_events,
+        "wall_s": result.wall_s,
     }
 
 
@@ -204,12 +228,12 @@ def _scored(outcome: Mapping[str, Any], row: Row) -> dict[str, Any]:
         return dict(outcome)
     notes = text(row, "notes").lower()
     kind = next((kind for pattern, kind in MEMORY_KINDS if re.search(pattern, notes)), "peak_bytes")
-    step = outcome["step_time_s"]
+    step, spread = outcome["step_time_s"], band(category(row))
     tokens = needed(row, "global_batch_sequences") * needed(row, "seq_len") / needed(row, "gpus")
     return {
         "predicted_step_time_s": step,
-        "low_step_time_s": step * (1.0 - BAND),
-        "high_step_time_s": step * (1.0 + BAND),
+        "low_step_time_s": step * spread.low,
+        "high_step_time_s": step * spread.high,
         "predicted_peak_memory_bytes": outcome["memory"][kind],
         "predicted_tokens_per_s_per_device": tokens / step,
         "assumptions": outcome["assumptions"],
