@@ -20,6 +20,7 @@ from sim.lanes import (
     transfers,
 )
 from sim.palette import AXES, IDLE, ink, rgb
+from sim.plot.rows import FEW, row_name, shown_classes
 from sim.program import Compute, Merged
 from sim.timeline import Span, StreamRecord, Timeline
 from sim.units import ms, us
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 WIDTH, DPI = 14.0, 150
 MARGINS = 1.0
 """Inches of the width that are not the chart."""
-ROWS = 48
-"""At most so many rank classes are drawn unless they are asked for."""
-FEW = 2
-"""Up to so many rank classes get a lane for every stream."""
 THIN_LANE, STREAM_LANE, ROW_GAP = 0.2, 0.7, 0.22
 INCHES, INCHES_FEW = 0.25, 0.36
 """Height of a stream that computes."""
@@ -76,23 +73,9 @@ def gantt(
     if num_chunks(timeline) > 1:
         caption += f"; {num_chunks(timeline)} chunks, the first darkest"
     if len(shown) < timeline.num_classes:
-        caption += f"; {len(shown)} of {timeline.num_classes:,} rank classes"
-    names = {c: _row_name(timeline, c, shown) for c in shown}
+        caption += f"; {len(shown)} of {timeline.num_classes:,} rank classes, those alike once"
+    names = {c: row_name(timeline, c, shown) for c in shown}
     return draw_lanes(lanes, (low, high), names=names, title=caption, width=width)
-
-
-def shown_classes(timeline: Timeline, most: int = ROWS) -> list[int]:
-    """Return the rank classes worth a row, by place: all if few, else the largest of each place, evenly thinned."""
-    order = sorted(range(timeline.num_classes), key=lambda c: (timeline.place(c), c))
-    if len(order) <= most:
-        return order
-    largest: dict[int, int] = {}
-    for c in order:
-        place = timeline.place(c)
-        if place not in largest or timeline.folding.size[c] > timeline.folding.size[largest[place]]:
-            largest[place] = c
-    found = list(largest.values())
-    return [found[i] for i in np.unique(np.linspace(0, len(found) - 1, most).round().astype(int))]
 
 
 def timeline_lanes(
@@ -167,15 +150,6 @@ def _detail(streams: Sequence[StreamRecord], window: Window, pixel: float) -> De
         if widths:
             return "kernels" if float(np.median(widths)) > KERNEL_PIXELS * pixel else "actions"
     return "actions"
-
-
-def _row_name(timeline: Timeline, rank_class: int, shown: Sequence[int]) -> str:
-    """Name a row by its place; by its first rank too where several classes share the place."""
-    place = timeline.place(rank_class)
-    if sum(timeline.place(c) == place for c in shown) == 1 and len(shown) > 1:
-        return str(place)
-    rank, size = timeline.folding.representative[rank_class], timeline.folding.size[rank_class]
-    return f"rank {rank:,}" + (f" (x {size:,})" if size > 1 and len(shown) <= FEW else "")
 
 
 def draw_lanes(

@@ -24,7 +24,7 @@ from sim.plot import (
     waterfall,
     waterfall_steps,
 )
-from sim.plot.gantt import shown_classes
+from sim.plot.rows import shown_classes
 from sim.report.cards import cards, comparison
 from sim.report.packing import Packing
 from sim.timeline import Timeline

@@ -5,6 +5,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
+from sim.engine import simulate
 from sim.errors import InputError
 from sim.ledger import ledgers, mean_ledger
 from sim.memory import MemoryCurve
@@ -22,9 +23,10 @@ from sim.plot import (
     waterfall,
     waterfall_steps,
 )  # fmt: skip
-from sim.plot.gantt import shown_classes
 from sim.plot.ledger import cause_order
 from sim.plot.memory import _thinned
+from sim.plot.rows import shown_classes
+from tests.sim.hand_made import kernel, program, star
 from tests.sim.shown import pipeline
 
 
@@ -87,6 +89,17 @@ def test_few_rank_classes_have_a_lane_for_every_stream(timeline) -> None:
 def test_many_rank_classes_are_thinned_to_one_a_place(timeline) -> None:
     assert shown_classes(timeline) == [0, 1]
     assert shown_classes(timeline, most=1) == [0]
+
+
+def test_rank_classes_nobody_could_tell_apart_are_drawn_once() -> None:
+    work = {"compute": [kernel("a", 2), kernel("b", 3)]}
+    slow = {"compute": [kernel("a", 2.5), kernel("b", 3)]}
+    three = simulate(program(work, work, slow, places=[0, 0, 0]), star(3))
+    assert three.num_classes == 3
+    shown = shown_classes(three)
+    assert [int(three.folding.representative[c]) for c in shown] == [0, 2]
+    labels = [t.get_text() for t in gantt(three).axes[0].get_yticklabels()]
+    assert labels == ["rank 0", "rank 2"]
 
 
 def test_figures_are_the_same_every_time(timeline) -> None:
