@@ -50,8 +50,8 @@ def check(frame: "pd.DataFrame") -> str:
     most = max(frame.devices)
     assert built.loc["torus", most] > built.loc["fat tree", most]
     return (
-        f"All-reduce scales on every fabric: at equal device speed {most:,} devices keep {kept.min():.0%} or more of the "
-        f"bus bandwidth of 64; as built the v5p torus moves {built.loc['torus', most]:.0f} GB/s there, H100 on a fat "
+        f"All-reduce scales on every fabric: at equal device speed {most:,} devices keep {kept.min():.0%} or more of "
+        f"the bus bandwidth of 64; as built the v5p torus moves {built.loc['torus', most]:.0f} GB/s there, H100 on a fat "
         f"tree {built.loc['fat tree', most]:.0f}.\n"
         "Held against: less than 30 % loss from 64 devices on, a torus whose axes close at least 1.7 times as fast as "
         f"an open one of 8 (found {closed / small:.1f})."
@@ -66,7 +66,7 @@ def plot(frame: "pd.DataFrame") -> "Figure":
         for number, (family, fabric) in enumerate(FABRICS.items()):
             rows = part[part.fabric == family]
             line(axes, rows.devices, rows.busbw_GBps, fabric.label, number)
-        title = "as built" if speed == "as built" else "every device injects 400 GB/s"
+        title = "as built" if speed == "as built" else "every level carries 400 GB/s a device"
         axes.set_title(title, fontsize=10, loc="left")
         powers(axes, (8, 32, 128, 512, 2048), "devices")
         axes.set_ylim(0)
