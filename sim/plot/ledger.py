@@ -29,6 +29,8 @@ NAMED = 0.03
 """Parts of at least this share of the longest bar carry their percentage."""
 
 
+LEAST = 1e-9
+"""Shares of the step below this are rounding."""
 SMALL = 0.0005
 """Shares of the step below this are drawn together."""
 
@@ -117,15 +119,15 @@ def waterfall_steps(timeline: Timeline, mean: Ledger | None = None) -> list[Loss
     ]
     blue = PHASES["F"].colour
     beside = ledger.get("compute", 0.0) - sum(seconds.values())
-    if abs(beside) > step * 1e-9:
+    if abs(beside) > LEAST * step:
         losses.append(Loss("kernels of another stream", -beside / step, mix(blue, 0.7)))
     for white, (family, label) in enumerate(FAMILIES.items()):
         lost = seconds[family] - at_peak[family]
         losses.append(Loss(label, -lost / step, mix(blue, 0.5 - 0.25 * white)))
     counted = mfu(timeline) - sum(at_peak.values()) / step
-    if abs(counted) > 1e-9:
+    if abs(counted) > LEAST:
         losses.append(Loss("FLOPs counted, not run (causal mask)", counted, PHASES["B"].colour))
-    return [loss for loss in losses if abs(loss.share) > 1e-9]
+    return [loss for loss in losses if abs(loss.share) > LEAST]
 
 
 FAMILIES = {
