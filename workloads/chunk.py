@@ -4,13 +4,14 @@ A unit (embedding, a layer, the head) is what data parallelism gathers, reduces 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from sim.program import Allocate, Collective, Compute, Free, Op, Signal, Wait
+from sim.program import Allocate, Free, Op, Signal, Wait
 from workloads.layers import Part, Sizes, layer_parts
 from workloads.layers.ends import embedding, head
-from workloads.layers.part import COMPUTE, Lanes, join, lanes
+from workloads.layers.mtp import mtp_parts
+from workloads.layers.part import COMPUTE, Lanes, join, lanes, repeat
 from workloads.layout import StageContent
 
 GATHERED, CREDIT, GRADS = "params.gathered", "params.credit", "grads.ready"
@@ -62,6 +63,9 @@ class Chunk:
         found += [Unit("layer", kinds[kind]) for kind in self.content.layers]
         if self.content.head:
             found.append(Unit("head", tuple(head(self.sizes))))
+        if self.content.mtp:
+            extra = Unit("mtp", tuple(mtp_parts(self.sizes, layer_parts)))
+            found += [extra] * self.content.mtp
         return tuple(found)
 
     @cached_property
@@ -169,7 +173,7 @@ class Chunk:
             return []
         unit = self.units[index]
         more = self._all_saved(unit) - self.saved(index)
-        return [lanes(Allocate("activations", more)), *(_repeat(part.forward) for part in unit.parts)]
+        return [lanes(Allocate("activations", more)), *(repeat(part.forward) for part in unit.parts)]
 
     def _free_all(self, index: int) -> Iterable[Op]:
         again = self.recomputes(index)
@@ -211,18 +215,6 @@ def bucket_bytes(sizes: Sizes) -> float:
     if plan.zero == 3:
         return 1.0
     return max(40_000_000, 1_000_000 * plan.dp * plan.cp) * grad_bytes(sizes)
-
-
-def _repeat(part: Lanes) -> Lanes:
-    """Return forward ops as recomputation (allocations excepted)."""
-    found: dict[str, tuple[Op, ...]] = {}
-    for stream, ops in part.items():
-        found[stream] = tuple(
-            replace(op, phase="R") if isinstance(op, Compute | Collective) else op
-            for op in ops
-            if not isinstance(op, Allocate | Free)
-        )
-    return found
 
 
 __all__ = ["COMPUTE", "Chunk", "Unit", "Variant", "bucket_bytes", "grad_bytes", "unit_bytes"]

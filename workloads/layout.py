@@ -4,15 +4,21 @@ from dataclasses import dataclass
 
 from workloads.model import LayerKind, Model
 from workloads.plan import Plan
+from workloads.routing import UNIFORM
 
 
 @dataclass(frozen=True, slots=True)
 class StageContent:
-    """What one stage holds: embedding, layers (their kinds, first to last), final norm and head."""
+    """What one stage holds: embedding, layers (their kinds, first to last), final norm and head.
+
+    ``mtp``: layers of multi-token prediction after the head; ``first``: number of the first layer in the model.
+    """
 
     embedding: bool
     layers: tuple[LayerKind, ...]
     head: bool
+    mtp: int = 0
+    first: int = 0
 
 
 def stage_contents(
@@ -29,7 +35,10 @@ def stage_contents(
     start = 0
     for stage, count in enumerate(counts):
         kinds = model.layer_kinds[start : start + count]
-        contents.append(StageContent(stage == 0, tuple(kinds), stage == num_stages - 1))
+        last = stage == num_stages - 1
+        extra = model.num_mtp_layers if last and plan.mtp else 0
+        numbered = start if plan.routing != UNIFORM else 0
+        contents.append(StageContent(stage == 0, tuple(kinds), last, extra, numbered))
         start += count
     return tuple(contents), assumed
 

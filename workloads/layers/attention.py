@@ -6,13 +6,14 @@ by all-to-all (Jacobs et al. 2023).
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sim.errors import PlanError
 from sim.kernels.shapes import Attention, Gemm, Memory
 from sim.program import Collective, Compute, Op, Wait
 from workloads.layers.elementwise import norm, residual, rotary
 from workloads.layers.linear import column, replicated, row
-from workloads.layers.part import Lanes, Part, lanes
+from workloads.layers.part import Lanes, Part, again, join, lanes
 from workloads.layers.sizes import Sizes
 from workloads.model import LayerKind
 
@@ -37,7 +38,15 @@ def attention_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
         parts.append(rotary(sizes, heads, kv_heads, rotary_dim))
     if not sizes.software.packed_qkv:
         parts.append(_copies(sizes, heads, kv_heads))
-    parts.append(core(sizes, heads, kv_heads, window))
+    spread = core(sizes, heads, kv_heads, window)
+    if sizes.recomputes("norm"):
+        parts[1] = again(parts[1], parts[0].forward, parts[1].saved)
+    if sizes.plan.recompute == "selective" and not sizes.recomputes("core_attn"):
+        spread = replace(spread, recomputed={}, recomputed_bytes=0.0)
+    if sizes.recomputes("mla_up_proj") and model.is_mla:
+        ups = join(part.forward for part in parts if part.name in ("q_up", "kv_up", "rotary"))
+        spread = again(spread, ups, _qkv_bytes(sizes, heads, kv_heads))
+    parts.append(spread)
     parts.append(row(sizes, "attn_out", heads * model.v_dim, h, bias=model.out_bias))
     if model.norms_per_layer == 4:
         parts.append(norm(sizes, "post_attn_norm"))
@@ -56,6 +65,7 @@ def _latent_projections(sizes: Sizes, heads: int) -> list[Part]:
     model = sizes.model
     h = model.hidden_size
     kv_down = replicated(sizes, "kv_down", h, model.kv_lora_rank + model.qk_rope_head_dim)
+    kv_down = replace(kv_down, saved=0.0)  # its input is kept for the queries
     kv_up = column(
         sizes, "kv_up", model.kv_lora_rank, heads * (model.qk_nope_head_dim + model.v_head_dim)
     )

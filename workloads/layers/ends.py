@@ -1,5 +1,7 @@
 """The ends of the model: embedding at the first stage, final norm, vocabulary-parallel head and loss at the last."""
 
+from dataclasses import replace
+
 from sim.kernels.shapes import Memory
 from sim.program import Allocate, Collective, Compute, Free
 from workloads.layers.elementwise import norm
@@ -41,13 +43,20 @@ def vocab_slice(sizes: Sizes) -> int:
     return -(-sizes.model.vocab_size // sizes.plan.tp)
 
 
+def wide(sizes: Sizes) -> Sizes:
+    """Return sizes whose products are not quantised: frameworks leave the head in the activations' precision."""
+    return replace(sizes, plan=replace(sizes.plan, dtype=sizes.wide_dtype))
+
+
 def head(sizes: Sizes) -> list[Part]:
     """Return final norm, projection to logits, and cross-entropy.
 
     Logits are kept in the training precision and once in fp32, as vocabulary-parallel cross-entropy does.
     """
     model, plan = sizes.model, sizes.plan
-    projection = column(sizes, "head", model.hidden_size, vocab_slice(sizes), bias=model.head_bias)
+    projection = column(
+        wide(sizes), "head", model.hidden_size, vocab_slice(sizes), bias=model.head_bias
+    )
     logits = float(sizes.tokens) * vocab_slice(sizes)
     held = logits * (sizes.value + 4.0)
     statistics = [

@@ -2,7 +2,7 @@
 
 from workloads.layers.elementwise import activation, norm, residual
 from workloads.layers.linear import column, row
-from workloads.layers.part import Part
+from workloads.layers.part import Part, again
 from workloads.layers.sizes import Sizes
 from workloads.model import LayerKind
 
@@ -10,6 +10,8 @@ from workloads.model import LayerKind
 def mlp_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     """Return norm, MLP and residual of one layer."""
     parts = [norm(sizes, "mlp_norm"), *mlp(sizes, "mlp", sizes.model.ffn_size // sizes.plan.tp)]
+    if sizes.recomputes("norm"):
+        parts[1] = again(parts[1], parts[0].forward, parts[1].saved)
     if sizes.model.norms_per_layer == 4:
         parts.append(norm(sizes, "post_mlp_norm"))
     parts.append(residual(sizes, "mlp_add"))

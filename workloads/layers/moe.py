@@ -12,7 +12,7 @@ from sim.program import Compute, Op, Signal, Wait
 from workloads.layers.elementwise import activation, norm, residual
 from workloads.layers.linear import replicated
 from workloads.layers.mlp import mlp
-from workloads.layers.part import COMPUTE, EP, Lanes, Part, join, lanes
+from workloads.layers.part import COMPUTE, EP, Lanes, Part, again, join, lanes
 from workloads.layers.sizes import Sizes
 from workloads.layers.travel import Travel, travel
 from workloads.model import LayerKind
@@ -22,6 +22,8 @@ def moe_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     """Return norm, router, experts (shared ones too) and residual of one layer."""
     model = sizes.model
     parts = [norm(sizes, "mlp_norm"), _router(sizes), _routing(sizes)]
+    if sizes.recomputes("norm"):
+        parts[1] = again(parts[1], parts[0].forward, parts[1].saved)
     shared = _shared(sizes)
     latent = model.moe_latent_size
     inward = [replicated(sizes, "latent_down", model.hidden_size, latent)] if latent else []
@@ -53,10 +55,9 @@ def _shared(sizes: Sizes) -> list[Part]:
 
 def _all_again(parts: list[Part]) -> list[Part]:
     """Let parts run again before the last one's backward instead of keeping what they save."""
-    last = parts[-1]
     held = sum(part.saved for part in parts)
-    again = join(part.forward for part in parts)
-    return [*parts[:-1], replace(last, recomputed=again, recomputed_bytes=held)]
+    forward = join(part.forward for part in parts)
+    return [*parts[:-1], again(parts[-1], forward, held)]
 
 
 def _beside(trip: Part, parts: list[Part]) -> Part:
@@ -130,7 +131,7 @@ def experts(sizes: Sizes) -> list[Part]:
     )
     down = _grouped(sizes, "expert_down", trip, (inner, width))
     if sizes.recomputes("moe_act"):
-        down = replace(down, recomputed=acted.forward, recomputed_bytes=down.saved)
+        down = again(down, acted.forward, down.saved)
     return [travel(trip, "dispatch"), up, acted, down, travel(trip, "combine")]
 
 

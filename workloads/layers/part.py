@@ -1,9 +1,9 @@
 """Part: a piece of a layer as ops: forward, input gradient, weight gradient, and what it keeps between them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from sim.program import Op
+from sim.program import Allocate, Collective, Compute, Free, Op
 
 Lanes = Mapping[str, tuple[Op, ...]]
 """Ops by stream: ``compute``, and what runs beside it (``tp``, ``cp``, ``ep``)."""
@@ -52,3 +52,24 @@ class Part:
     def both(self) -> Lanes:
         """Fused backward."""
         return self.fused if self.fused is not None else join((self.backward, self.weight))
+
+
+def again(part: Part, forward: Lanes, nbytes: float) -> Part:
+    """Return a part that repeats ``forward`` before its backward rather than keep ``nbytes`` of what that made."""
+    return replace(
+        part,
+        recomputed=join((repeat(forward), part.recomputed)),
+        recomputed_bytes=part.recomputed_bytes + nbytes,
+    )
+
+
+def repeat(part: Lanes) -> Lanes:
+    """Return forward ops as recomputation (allocations excepted)."""
+    found: dict[str, tuple[Op, ...]] = {}
+    for stream, ops in part.items():
+        found[stream] = tuple(
+            replace(op, phase="R") if isinstance(op, Compute | Collective) else op
+            for op in ops
+            if not isinstance(op, Allocate | Free)
+        )
+    return found
