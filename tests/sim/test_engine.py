@@ -27,6 +27,8 @@ from sim.program import (
     Wait,
 )
 from tests.sim.hand_made import UNIT, alike, bars, kernel, pods, program, spans, star
+from workloads.schedules import SCHEDULES, Times
+from workloads.toy import toy_program
 
 NEXT = {"pp.next": [1, -1]}
 
@@ -615,6 +617,42 @@ def test_two_runs_are_equal() -> None:
     a, b = run(), run()
     assert a.frame().equals(b.frame())
     assert a.num_events == b.num_events
+
+
+GOLDEN = """
+0 compute F0.0   0.0 0.0  1.0
+0 compute F0.1   1.0 1.0  2.0
+0 compute BW0.0  4.5 4.5  6.5
+0 compute BW0.1  7.5 7.5  9.5
+0 send.F0 send.F0 1.0 1.0  1.25
+0 send.F0 send.F0 2.0 2.0  2.25
+0 recv.B0 recv.B0 0.0 4.25 4.5
+0 recv.B0 recv.B0 4.5 7.25 7.5
+1 recv.F0 recv.F0 0.0 1.0  1.25
+1 recv.F0 recv.F0 1.25 2.0 2.25
+1 compute F0.0   1.25 1.25 2.25
+1 compute BW0.0  2.25 2.25 4.25
+1 compute F0.1   4.25 4.25 5.25
+1 compute BW0.1  5.25 5.25 7.25
+1 send.B0 send.B0 4.25 4.25 4.5
+1 send.B0 send.B0 7.25 7.25 7.5
+"""
+"""1F1B of two microbatches on two stages, a quarter second a hop: worked out with a pencil."""
+
+
+def test_a_small_frame_is_what_it_was() -> None:
+    orders = SCHEDULES["1f1b"].generate(num_stages=2, num_microbatches=2)
+    toy = toy_program(orders, SCHEDULES["1f1b"].placement(2), Times())
+    frame = simulate(toy, star(2, bandwidth=2.0**60, latency=0.25)).frame()
+    columns = ["rank", "stream", "name", "posted", "start", "end"]
+    found = sorted(tuple(row) for row in frame[columns].itertuples(index=False))
+    expected = sorted(
+        (int(r), s, n, *map(float, t))
+        for r, s, n, *t in (line.split() for line in GOLDEN.split("\n") if line)
+    )
+    assert [row[:3] for row in found] == [row[:3] for row in expected]
+    for row, line in zip(found, expected, strict=True):
+        assert row[3:] == pytest.approx(line[3:], abs=1e-12)
 
 
 def test_placement_says_where_each_rank_sits() -> None:
