@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from math import gcd
 from types import MappingProxyType
 from typing import Any
 
 from experiments.row_cluster import num_slices
+from experiments.row_experts import experts_of
+from experiments.row_recompute import recompute_of
 from experiments.row_software import Habits
 from experiments.row_text import Row, UnsupportedError, flag, needed, text, whole
 from sim.errors import InputError, PlanError
@@ -29,17 +32,9 @@ SHARD = (
     re.compile(r"over (\d+)"), re.compile(r"size (\d+)"), re.compile(r"= (\d+)\)"), re.compile(r"hpz (\d+)"),
     re.compile(r"\bvm \((\d+)\)"), re.compile(r"(\d+)-way per"),
 )  # fmt: skip
-RECOMPUTE: tuple[tuple[str, str], ...] = (
-    (r"^none|^minimal", "none"),
-    (r"selective \((op|layer)\)", "half"),
-    (r"layers? per stage|full on", "full"),
-    (r"partial", "full"),
-    (r"selective \((?!.*\bmoe\b).*(norm|act|up-proj|mlp)", "none"),
-    (r"^selective/full|^full|custom remat|remat", "full"),
-    (r"^selective", "selective"),
-)
-"""Pattern -> recompute; ``half``: every other layer or product. The first that fits."""
-EXACT_RECOMPUTE = ("none", "full", "selective", "selective (core_attn)")
+
+ASYNC_TP = re.compile(r"async\s*-?tp")
+"""torchtitan's AsyncTP: products cut into pieces that run beside their collectives."""
 
 
 def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ...]]:
@@ -51,14 +46,16 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     values = _degrees(row, habits, notes)
     values |= _batch(row, values["dp"], habits, notes)
     values |= _sharding(row, values, habits, notes)
-    values |= _pipeline(row, values, notes)
-    values |= _experts(row, values, model, notes)
-    values |= _precision(row, notes)
-    values |= _recompute(row, model, values, habits, notes)
+    values |= _pipeline(row, model, values, notes)
+    values |= experts_of(row, values, model, habits, notes)
+    values |= _precision(row)
+    values |= recompute_of(row, model, values, habits, notes)
     values["sequence_parallel"] = values["tp"] > 1 and _sequence_parallel(
         row, values, habits, notes
     )
     profile = habits.profile
+    if ASYNC_TP.search(text(row, "notes").lower()) and values["tp"] > 1:
+        values["overlap_tp"] = "on"
     if habits.tp_overlap and values["sequence_parallel"] and not model.is_moe:
         profile = "megatron-core-tp-overlap"
         notes.append("tp_comm_overlap: on, as the framework's recipes set it")
@@ -85,7 +82,7 @@ def _degrees(row: Row, habits: Habits, notes: list[str]) -> dict[str, Any]:
     gpus = needed(row, "gpus")
     stated = {axis: whole(row, axis) for axis in ("tp", "cp", "pp", "dp")}
     if stated["tp"] is None and stated["dp"] is None:
-        raise UnsupportedError("the plan is not stated: tp and dp are blank")
+        stated |= _whole_machine(row, gpus, habits, notes)
     known = {axis: value for axis, value in stated.items() if value is not None}
     rest = known.get("tp", 1) * known.get("cp", 1) * known.get("pp", 1)
     if stated["dp"] is None and gpus % rest == 0:
@@ -100,6 +97,15 @@ def _degrees(row: Row, habits: Habits, notes: list[str]) -> dict[str, Any]:
         words = " x ".join(f"{axis} {value}" for axis, value in degrees.items())
         raise PlanError(f"{words} = {product}, but gpus={gpus}; correct a degree")
     return degrees
+
+
+def _whole_machine(row: Row, gpus: int, habits: Habits, notes: list[str]) -> dict[str, int | None]:
+    """Return the degrees of a compiled run that states none: sharded over all devices that have a sequence."""
+    if habits.profile != "xla":
+        raise UnsupportedError("the plan is not stated: tp and dp are blank")
+    dp = gcd(gpus, needed(row, "global_batch_sequences"))
+    notes.append(f"degrees not stated: parameters sharded over {dp} devices, tp {gpus // dp}")
+    return {"tp": gpus // dp, "dp": dp}
 
 
 def _batch(row: Row, dp: int, habits: Habits, notes: list[str]) -> dict[str, Any]:
@@ -146,7 +152,9 @@ def _sharding(
     return result
 
 
-def _pipeline(row: Row, values: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+def _pipeline(
+    row: Row, model: Model, values: Mapping[str, Any], notes: list[str]
+) -> dict[str, Any]:
     """Return schedule and chunks."""
     stated, chunks = text(row, "schedule").lower(), whole(row, "vpp") or 1
     name = stated.split("(")[0].strip()
@@ -157,70 +165,20 @@ def _pipeline(row: Row, values: Mapping[str, Any], notes: list[str]) -> dict[str
         notes.append(f"schedule not stated: {name}")
     name = SCHEDULES.get(name, name)
     if name == "interleaved" and chunks == 1:
-        notes.append("schedule interleaved, chunks not stated: 1f1b")
-        name = "1f1b"
+        chunks = -(-model.num_layers // values["pp"])
+        notes.append(f"schedule interleaved, chunks not stated: {chunks}, one layer each")
     folded = {"zb-v", "v-half", "v-min", "dualpipe", "dualpipev"}
     return {"chunks": 2 if name in folded else chunks, "schedule": name}
 
 
-def _experts(row: Row, values: Mapping[str, Any], model: Model, notes: list[str]) -> dict[str, Any]:
-    """Return ep and etp; etp left blank is tp, Megatron's default, where that divides."""
-    ep, etp = whole(row, "ep") or 1, whole(row, "etp")
-    if not model.is_moe:
-        return {"ep": 1, "etp": 1}
-    if etp is None:
-        ranks = values["tp"] * values["cp"] * values["dp"]
-        fits = ranks % (ep * values["tp"]) == 0 and model.expert_ffn_size % values["tp"] == 0
-        etp = values["tp"] if fits else 1
-        if values["tp"] > 1:
-            notes.append(f"etp not stated: {etp}")
-    return {"ep": ep, "etp": etp}
-
-
-def _precision(row: Row, notes: list[str]) -> dict[str, Any]:
-    """Return the precision; of two stated, the first."""
+def _precision(row: Row) -> dict[str, Any]:
+    """Return the precision. Raises `UnsupportedError` where none, or more than one, is stated."""
     stated = text(row, "dtype").lower()
     if not stated:
-        notes.append("dtype not stated: bf16")
-        return {"dtype": "bf16"}
+        raise UnsupportedError("dtype is not stated; fill the column")
     names = re.findall(r"[a-z]+\d+", stated)
-    dtype = next((name for name in names if name in TRAINING_DTYPES), "")
-    if not dtype:
-        raise InputError(f"dtype={stated!r} is unknown; choose from {', '.join(TRAINING_DTYPES)}")
     if len(names) > 1:
-        notes.append(f"dtype {stated}: taken as {dtype}")
-    return {"dtype": dtype}
-
-
-def _recompute(
-    row: Row, model: Model, values: Mapping[str, Any], habits: Habits, notes: list[str]
-) -> dict[str, Any]:
-    """Return recompute; forms the plan does not have become the nearest."""
-    stated = text(row, "recompute").lower()
-    if not stated:
-        stated = habits.recompute
-        notes.append(f"recompute not stated: {stated}, the framework's default")
-    if stated == "selective" and habits.profile == "torch-compiled":
-        stated = "selective (op)"
-    if stated == "selective" and not re.search(r"core_?attn", text(row, "notes").lower()):
-        modules = re.search(r"recompute modules[^:]*:?\s*([\w, ]+)", text(row, "notes").lower())
-        stated = f"selective ({modules[1]})" if modules else stated
-    found = next((kind for pattern, kind in RECOMPUTE if re.search(pattern, stated)), None)
-    if found is None:
-        raise InputError(f"recompute={stated!r} is not understood; write none, selective or full")
-    layers = -(-model.num_layers // (values["pp"] * values["chunks"]))
-    count = re.search(r"(\d+) layers", stated)
-    result: dict[str, Any] = {"recompute": "full" if found == "half" else found}
-    if found == "half":
-        result["recompute_layers"] = max(1, layers // 2)
-    elif count and result["recompute"] == "full":
-        stages = 1 if "per stage" in stated or "partial-full" in stated else values["chunks"]
-        result["recompute_layers"] = min(layers, max(1, int(count[1]) // stages))
-    if stated not in EXACT_RECOMPUTE:
-        words = (
-            f" of {result['recompute_layers']} layers a chunk"
-            if "recompute_layers" in result
-            else ""
-        )
-        notes.append(f"recompute {stated}: taken as {result['recompute']}{words}")
-    return result
+        raise UnsupportedError(f"dtype {stated}: which of the two ran is not stated")
+    if stated not in TRAINING_DTYPES:
+        raise InputError(f"dtype={stated!r} is unknown; choose from {', '.join(TRAINING_DTYPES)}")
+    return {"dtype": stated}

@@ -1,7 +1,7 @@
 """Software of a measured run: the profile a framework name, its year and its plan mean."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.row_text import Row, text, whole
 from workloads.software import software
@@ -13,7 +13,9 @@ class Habits:
 
     ``profile`` of `workloads.software`; ``zero`` and ``recompute`` its defaults; ``context`` how attention spans cp;
     ``dropout`` whether its GPT scripts drop out; ``tp_overlap`` whether its recipes set tp_comm_overlap;
-    ``sequence_parallel`` whether tensor parallelism cuts the norms too.
+    ``sequence_parallel`` whether tensor parallelism cuts the norms too; ``dispatcher`` how its recipes send tokens to
+    experts (``""``: the profile's way); ``mtp`` whether they train multi-token prediction where a model has it;
+    ``per_op`` whether its selective recomputation repeats every other product.
     """
 
     profile: str
@@ -23,15 +25,26 @@ class Habits:
     dropout: bool = False
     tp_overlap: bool = False
     sequence_parallel: bool = False
+    dispatcher: str = ""
+    mtp: bool = False
+    per_op: bool = False
 
 
 MEGATRON_2021 = Habits(profile="megatron-2021", zero=0, dropout=True)
 MEGATRON_2022 = Habits(profile="megatron-2022", zero=0, dropout=True)
+ZERO_BUBBLE = Habits(profile="megatron-2022", zero=0)
 DEEPSPEED_3D = Habits(profile="megatron-deepspeed", dropout=True)
 MEGATRON = Habits(profile="megatron-core", context="ring", sequence_parallel=True)
-NEMO = Habits(profile="megatron-core", context="ring", tp_overlap=True, sequence_parallel=True)
+NEMO = replace(MEGATRON, tp_overlap=True)
+BRIDGE = replace(NEMO, dispatcher="deepep", mtp=True)
+HAI = replace(MEGATRON, dispatcher="deepep", mtp=True)
 FSDP = Habits(profile="torch-fsdp", zero=3)
-TITAN = Habits(profile="torch-compiled", zero=3, recompute="selective (op)", sequence_parallel=True)
+META = replace(FSDP, sequence_parallel=True)
+FUSED_TORCH = Habits(profile="torch-compiled", zero=0)
+TITAN = Habits(
+    profile="torch-fsdp", zero=3, recompute="selective (op)", sequence_parallel=True, per_op=True
+)
+TITAN_COMPILED = replace(TITAN, profile="torch-compiled")
 XLA = Habits(profile="xla", zero=3, recompute="full")
 NEURON = Habits(profile="xla", zero=1, recompute="selective", sequence_parallel=True)
 
@@ -39,16 +52,22 @@ FRAMEWORKS: tuple[tuple[str, Habits], ...] = (
     (r"neuronx|nxd|optimum-neuron", NEURON),
     (r"maxtext|paxml|\bpax\b|jax|levanter|t5x|pathways|\bxla\b|easylm", XLA),
     (r"torchtitan|\bfms\b|olmo-core|olmocore|simplefsdp", TITAN),
-    (r"megatron.*fsdp", MEGATRON),
-    (r"automodel|fsdp|lightning|transformers|lit-?gpt|fairseq|internevo|internlm", FSDP),
+    (r"sail-sg|zero-?bubble", ZERO_BUBBLE),
+    (r"hai-llm", HAI),
+    (r"megatron-bridge", BRIDGE),
+    (r"megatron.*fsdp|internevo|internlm", MEGATRON),
+    (r"flash-attn training", FUSED_TORCH),
+    (r"meta internal|fairseq|metaseq", META),
+    (r"automodel|fsdp|lightning|transformers|lit-?gpt", FSDP),
     (r"megatron-deepspeed", DEEPSPEED_3D),
     (r"deepspeed|composer|accelerate|colossal|nnscaler|pytorch|torch\b", FSDP),
-    (r"nemo|megatron-bridge|mlperf", NEMO),
-    (r"megatron|mcore|mindspeed|mindspore|primus|hai-llm|megascale|internal", MEGATRON),
+    (r"nemo|mlperf", NEMO),
+    (r"megatron|mcore|mindspeed|mindspore|primus|megascale|internal", MEGATRON),
 )
 """Pattern in the framework's name -> its habits; the first that fits. Read in each framework's documentation."""
 MEGATRON_YEARS = ((2021, MEGATRON_2021), (2022, MEGATRON_2022))
 """Megatron-LM up to a year: before flash attention and overlapped reductions."""
+COMPILED = re.compile(r"compil")
 
 
 def habits_of(row: Row) -> tuple[Habits, str]:
@@ -60,4 +79,14 @@ def habits_of(row: Row) -> tuple[Habits, str]:
     year = whole(row, "year")
     if known is MEGATRON and year is not None and "megatron-lm" in name.lower():
         known = next((old for last, old in MEGATRON_YEARS if year <= last), known)
+    if known is TITAN and _compiled(row):
+        known = TITAN_COMPILED
     return known, f"software {known.profile}: {software(known.profile).description}"
+
+
+def _compiled(row: Row) -> bool:
+    """Whether torch.compile ran: as the notes say; casts to 8 bits are fast only in compiled code."""
+    return bool(COMPILED.search(text(row, "notes").lower())) or text(row, "dtype").lower() in (
+        "fp8",
+        "nvfp4",
+    )

@@ -1,0 +1,79 @@
+"""Recomputation of a measured run: what its text says is done again, in the terms of a plan."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.row_software import Habits
+from experiments.row_text import Row, text
+from sim.errors import InputError
+from workloads.model import Model
+
+RECOMPUTE: tuple[tuple[str, str], ...] = (
+    (r"^none|^minimal", "none"),
+    (r"selective \((op|layer)\)", "half"),
+    (r"layers? per stage|full on", "full"),
+    (r"partial", "full"),
+    (r"^selective/full|^full|custom remat|remat", "full"),
+    (r"^selective", "selective"),
+)
+"""Pattern -> recompute; ``half``: every other layer or product. The first that fits."""
+MODULES: tuple[tuple[str, str], ...] = (
+    (r"core_?attn", "core_attn"),
+    (r"up[-_]?proj", "mla_up_proj"),
+    (r"norm", "norm"),
+    (r"shared_experts?", "shared_experts"),
+    (r"act", "moe_act"),
+    (r"moe", "moe"),
+)
+"""Word of a list of modules -> the plan's module; the first that fits."""
+EXACT = ("none", "full", "selective")
+NAMED = re.compile(r"recompute modules(?: \([^)]*\))?:?\s+([\w, ]+)")
+IN_BRACKETS = re.compile(r"selective \(([^)]*)\)")
+
+
+def recompute_of(
+    row: Row, model: Model, values: Mapping[str, Any], habits: Habits, notes: list[str]
+) -> dict[str, Any]:
+    """Return recompute; forms the plan does not have become the nearest, and the notes say so."""
+    stated = text(row, "recompute").lower()
+    if not stated:
+        stated = habits.recompute
+        notes.append(f"recompute not stated: {stated}, the framework's default")
+    if stated == "selective" and habits.per_op:
+        stated = "selective (op)"
+    found = next((kind for pattern, kind in RECOMPUTE if re.search(pattern, stated)), None)
+    if found is None:
+        raise InputError(f"recompute={stated!r} is not understood; write none, selective or full")
+    result: dict[str, Any] = {"recompute": "full" if found == "half" else found}
+    layers = -(-model.num_layers // (values["pp"] * values["chunks"]))
+    count = re.search(r"(\d+) layers", stated)
+    if found == "half":
+        result["recompute_layers"] = max(1, layers // 2)
+    elif found == "selective":
+        result |= _modules(stated, text(row, "notes").lower(), notes)
+    elif count and found == "full":
+        stages = 1 if "per stage" in stated or "partial-full" in stated else values["chunks"]
+        result["recompute_layers"] = min(layers, max(1, int(count[1]) // stages))
+    if stated not in EXACT and "recompute_modules" not in result:
+        words = (
+            f" of {result['recompute_layers']} layers a chunk"
+            if "recompute_layers" in result
+            else ""
+        )
+        notes.append(f"recompute {stated}: taken as {result['recompute']}{words}")
+    return result
+
+
+def _modules(stated: str, words: str, notes: list[str]) -> dict[str, Any]:
+    """Return the modules a selective recomputation names; none named is the attention core."""
+    listed = IN_BRACKETS.search(stated) or NAMED.search(words)
+    if not listed:
+        return {}
+    names = [name.strip() for name in re.split(r"[,+/]| and ", listed[1]) if name.strip()]
+    found = [next((m for pattern, m in MODULES if re.search(pattern, name)), "") for name in names]
+    unknown = [name for name, module in zip(names, found, strict=True) if not module]
+    if unknown:
+        notes.append(f"recompute of {', '.join(unknown)} is not modelled")
+    modules = tuple(dict.fromkeys(module for module in found if module))
+    return {"recompute_modules": modules} if modules else {"recompute": "none"}

@@ -1,0 +1,141 @@
+"""Rows of measured runs: what is read, what is assumed, what is refused."""
+
+import pytest
+
+from experiments.row_cluster import network_of
+from experiments.row_text import UnsupportedError
+from experiments.run_row import run_of_row
+from sim.errors import InputError, PlanError
+from sim.units import Gbit
+
+ROW = {
+    "id": "row-001", "source": "a paper", "year": "2025", "hardware": "H100-80GB", "gpus": "64.0",
+    "gpus_per_node": "8.0", "interconnect": "NVLink4; 8x NDR400 IB", "model": "llama3-70b",
+    "seq_len": "8192.0", "global_batch_sequences": "128.0", "micro_batch": "1.0", "dtype": "bf16", "tp": "4.0",
+    "sp": "1.0", "pp": "4.0", "vpp": "5.0", "schedule": "1f1b-interleaved", "cp": "2.0", "dp": "2.0",
+    "zero_stage_or_fsdp": "zero1 (distributed optimizer)", "recompute": "selective", "framework": "NeMo 2.0",
+}  # fmt: skip
+MOE = ROW | {
+    "model": "qwen3-235b-a22b", "gpus": "256", "tp": "2", "pp": "8", "vpp": "4", "cp": "1", "dp": "16", "ep": "32",
+    "etp": "1", "n_experts": "128", "seq_len": "4096", "global_batch_sequences": "1024",
+    "framework": "Megatron-Bridge/Megatron-Core + TE",
+}  # fmt: skip
+GPT = ROW | {"model": "gpt3-175b", "gpus": "32", "tp": "1", "pp": "8", "vpp": "", "cp": "1", "dp": "4", "sp": "0"}
+
+
+def test_a_row_becomes_its_run() -> None:
+    run = run_of_row(ROW)
+    plan = run.plan
+    assert (plan.tp, plan.cp, plan.pp, plan.dp, plan.chunks) == (4, 2, 4, 2, 5)
+    assert (plan.schedule, plan.zero, plan.recompute, plan.num_microbatches) == ("interleaved", 1, "selective", 64)
+    assert plan.sequence_parallel
+    assert plan.software == "megatron-core-tp-overlap"
+    assert (run.cluster.preset, run.cluster.num_devices) == ("h100-fat-tree", 64)
+    assert run.model.num_layers == 80
+
+
+@pytest.mark.parametrize(
+    ("words", "per_device"),
+    [
+        ("NVLink4; 8x NDR400 IB", 400 * Gbit),
+        ("NVLink3; 800 Gb/s per node (4x HDR200)", 100 * Gbit),
+        ("Eos: NVLink4 450GB/s; 400Gb/s NDR IB per GPU", 400 * Gbit),
+        ("NVLink; RoCE 1600 Gb/s per node", 200 * Gbit),
+    ],
+)
+def test_adapters_are_read_from_their_parts(words: str, per_device: float) -> None:
+    network = network_of(words)
+    assert (network.per_host or network.nic_bandwidth * 8) / 8 == pytest.approx(per_device)
+
+
+def test_what_is_not_stated_is_assumed_and_listed() -> None:
+    run = run_of_row(ROW | {"recompute": "", "sp": "", "schedule": "", "dp": ""})
+    said = " | ".join(run.assumptions)
+    for words in ("recompute not stated: none", "sequence_parallel not stated: on", "schedule not stated: interleaved",
+                  "dp not stated: 2"):  # fmt: skip
+        assert words in said
+
+
+def test_interleaved_without_chunks_takes_a_layer_a_chunk() -> None:
+    run = run_of_row(ROW | {"model": "llama3-405b", "vpp": "", "cp": "1", "dp": "4", "framework": "Meta internal"})
+    assert (run.plan.chunks, run.plan.schedule, run.plan.software) == (32, "interleaved", "torch-fsdp")
+
+
+@pytest.mark.parametrize(
+    ("framework", "year", "profile"),
+    [
+        ("Megatron-LM", "2021", "megatron-2021"),
+        ("Megatron-LM", "2022", "megatron-2022"),
+        ("Megatron-LM 0.14 + TE 2.11", "2026", "megatron-core"),
+        ("Megatron-LM fork (sail-sg)", "2023", "megatron-2022"),
+        ("Megatron-DeepSpeed (BigScience)", "2022", "megatron-deepspeed"),
+        ("Composer + PyTorch FSDP, flash attention (Triton)", "2023", "torch-fsdp"),
+        ("Meta internal", "2024", "torch-fsdp"),
+        ("MaxText (JAX/XLA)", "2025", "xla"),
+        ("Paxml/XLA + Transformer Engine", "2023", "xla"),
+        ("MindSpeed-LLM 1.0.RC3 (Mcore)", "2024", "megatron-core"),
+    ],
+)
+def test_frameworks_have_their_profile(framework: str, year: str, profile: str) -> None:
+    assert run_of_row(GPT | {"framework": framework, "year": year}).plan.software == profile
+
+
+def test_torchtitan_is_compiled_where_its_notes_say_so() -> None:
+    row = GPT | {"framework": "torchtitan"}
+    assert run_of_row(row | {"notes": "FSDP"}).plan.software == "torch-fsdp"
+    assert run_of_row(row | {"notes": "FSDP+compile"}).plan.software == "torch-compiled"
+    assert run_of_row(row | {"dtype": "fp8"}).plan.software == "torch-compiled"
+
+
+def test_experts_travel_as_the_notes_say() -> None:
+    plain = run_of_row(MOE).plan
+    assert (plain.ep, plain.etp, plain.dispatcher, plain.dropless) == (32, 1, "deepep", True)
+    row = MOE | {"notes": "token-drop, capacity factor 1.25, alltoall dispatcher", "recompute": "none"}
+    dropped = run_of_row(row).plan
+    assert (dropped.dispatcher, dropped.dropless, dropped.capacity) == ("alltoall", False, 1.25)
+
+
+@pytest.mark.parametrize(
+    ("recompute", "notes", "expected"),
+    [
+        ("selective (norm, act)", "", ("norm", "moe_act")),
+        ("selective (rmsnorm, mla up-proj)", "", ("norm", "mla_up_proj")),
+        ("selective", "recompute modules (release-branch recipe): layernorm,moe_act", ("norm", "moe_act")),
+        ("selective", "", ("core_attn",)),
+    ],
+)
+def test_modules_of_selective_recompute(recompute: str, notes: str, expected: tuple[str, ...]) -> None:
+    plan = run_of_row(MOE | {"recompute": recompute, "notes": notes}).plan
+    assert (plan.recompute, plan.recompute_modules) == ("selective", expected)
+
+
+def test_tpu_rows_without_degrees_shard_over_all_chips() -> None:
+    row = {"id": "t", "hardware": "TPU v5p", "gpus": "512", "interconnect": "ICI torus", "model": "gpt3-175b",
+           "seq_len": "2048", "global_batch_sequences": "2048", "tp": "", "pp": "", "dp": "", "dtype": "int8",
+           "framework": "MaxText"}  # fmt: skip
+    run = run_of_row(row)
+    assert (run.plan.dp, run.plan.tp, run.plan.microbatch, run.plan.zero) == (512, 1, 4, 3)
+    assert "degrees not stated: parameters sharded over 512 devices, tp 1" in run.assumptions
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"tp": "3"}, PlanError, "tp 3 x cp 2 x pp 4 x dp 2 = 48, but gpus=64"),
+        ({"dtype": "fp8/nvfp4"}, UnsupportedError, "which of the two ran"),
+        ({"dtype": ""}, UnsupportedError, "dtype is not stated"),
+        ({"hardware": "TPU v99"}, UnsupportedError, "no device of that name"),
+        ({"gpus": "many"}, InputError, "gpus='many' is not a number"),
+        ({"seq_len": ""}, UnsupportedError, "seq_len is not stated"),
+        ({"model": "nobody-7b"}, UnsupportedError, "no shape"),
+        ({"recompute": "perhaps"}, InputError, "recompute='perhaps' is not understood"),
+    ],
+)
+def test_what_cannot_run_says_why(change: dict[str, str], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        run_of_row(ROW | change)
+
+
+def test_a_table_without_a_column_is_refused() -> None:
+    with pytest.raises(InputError, match="column seq_len is missing"):
+        run_of_row({key: field for key, field in ROW.items() if key != "seq_len"})
