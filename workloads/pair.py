@@ -1,7 +1,7 @@
 """Pair: an overlapped forward and backward (``F&B``) of one rank, interleaved so that travel to experts hides.
 
-Blocks of the two halves take turns on the compute stream; what one sends to experts after a block travels while the other's
-next block computes (DualPipe, arXiv:2412.19437, figure 4: MLP of the backward over the forward's dispatch, MLP of the
+Blocks of the two halves take turns on the compute stream; what one sends to experts after a block travels while
+the other's next block computes (DualPipe, arXiv:2412.19437, figure 4: MLP of the backward over the forward's dispatch, MLP of the
 forward over the backward's, and so on). The backward, which begins with a transfer, goes first. Its other streams and
 semaphores get names of their own.
 """
@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
-from sim.program import Allocate, Collective, Free, Merged, Op, Signal, Sync, Wait
+from sim.kernels.shapes import Memory
+from sim.program import Allocate, Collective, Compute, Free, Merged, Op, Signal, Sync, Wait
 from workloads.chunk import GRADS
 from workloads.layers.part import COMPUTE, Lanes
 
 TRAVEL = "ep.pair"
 """Stream of the transfers that hide."""
 AXES = ("ep", "etp")
+BALANCE = 300.0
+"""FLOPs an accelerator computes while it moves a byte (bf16: A100 153, H100 295, B200 281)."""
 SHARED = (GRADS,)
 """Semaphores a second half has in common with the rest of its rank."""
 
@@ -41,23 +44,48 @@ def interleave(forward: Lanes, backward: Lanes) -> dict[str, tuple[Op, ...]]:
         "b": list(_blocks(renamed(backward.get(COMPUTE, ())))),
         "f": list(_blocks(forward.get(COMPUTE, ()))),
     }
+    turns = max(len(blocks) for blocks in halves.values())
     compute: list[Op] = []
     travel: list[Op] = []
-    for turn, blocks in enumerate(zip_longest(*halves.values())):
-        for name, block in zip(halves, blocks, strict=True):
+    away = dict.fromkeys(halves, False)
+    for row in zip_longest(*(_split(blocks, turns) for blocks in halves.values())):
+        for name, block in zip(halves, row, strict=True):
+            go, came = f"pair.{name}.go", f"pair.{name}.came"
             if block is None:
                 continue
-            go, came = f"pair.{name}.go", f"pair.{name}.came"
-            compute += [Wait((came,))] if turn else []
+            compute += [Wait((came,))] if away[name] else []
             compute += block[0]
+            away[name] = bool(block[1])
             if block[1]:
                 compute.append(Signal((go,)))
                 travel += [Wait((go,)), *block[1], Signal((came,))]
-    compute += [
-        Wait((f"pair.{name}.came",)) for name, blocks in halves.items() if blocks and blocks[-1][1]
-    ]
+    compute += [Wait((f"pair.{name}.came",)) for name in halves if away[name]]
     body[COMPUTE] = tuple(compute)
     return body | {TRAVEL: tuple(travel)} if travel else body
+
+
+def _split(blocks: list[Block], most: int) -> list[Block]:
+    """Halve the heaviest blocks (dense layers, the head) until there are ``most``, if their ops allow it."""
+    found = list(blocks)
+    while len(found) < most:
+        index = max(
+            range(len(found)),
+            key=lambda i: _weight(found[i][0]) * (len(found[i][0]) > 1),
+            default=-1,
+        )
+        if index < 0 or len(found[index][0]) < 2:
+            break
+        ops, travel = found[index]
+        half = _weight(ops) / 2.0
+        cut = min(range(1, len(ops)), key=lambda i: abs(_weight(ops[:i]) - half))
+        found[index : index + 1] = [(ops[:cut], ()), (ops[cut:], travel)]
+    return found
+
+
+def _weight(ops: tuple[Op, ...]) -> float:
+    """Roughly how long ops compute, in FLOPs (a byte of memory traffic takes as long as some 300)."""
+    kernels = [op.kernel for op in ops if isinstance(op, Compute)]
+    return sum(k.nbytes * BALANCE if isinstance(k, Memory) else k.flops for k in kernels)
 
 
 def _blocks(ops: tuple[Op, ...]) -> Iterator[Block]:
