@@ -38,7 +38,7 @@ class Plan:
     Experts: ``routing`` says how unevenly tokens reach them (see `workloads.routing`); ``capacity`` > 0 limits an expert to
     that many times its mean and drops the rest (``dropless`` false); ``dispatcher`` is how tokens travel,
     ``dispatch_dtype`` their precision on the way out (``""``: the activations'). ``mtp``: whether multi-token-prediction
-    layers are trained too.
+    layers are trained too. ``comm_sms``: compute units (SMs) kept free for communication kernels.
     """
 
     tp: int = 1
@@ -79,6 +79,7 @@ class Plan:
     overlap_ep: str = "auto"
     overlap_shared: str = "auto"
     mtp: bool = False
+    comm_sms: int = 0
     recompute_modules: tuple[str, ...] = ("core_attn",)
     order: tuple[str, ...] = ("tp", "cp", "dp", "pp")
 
@@ -89,7 +90,7 @@ class Plan:
             value = getattr(self, name)
             if value < 1:
                 raise PlanError(f"{name}={value} must be at least 1")
-        for name in ("group_size", "shard", "bucket_bytes", "recompute_layers"):
+        for name in ("group_size", "shard", "bucket_bytes", "recompute_layers", "comm_sms"):
             if getattr(self, name) < 0:
                 raise PlanError(f"{name}={getattr(self, name)} must be 0 (automatic) or more")
         self._check_choices()

@@ -37,7 +37,7 @@ class Software:
     ``scatter_gather``: without sequence parallelism a boundary tensor crosses the network once, cut over tp;
     ``fp32_grads``: gradients accumulate and reduce in fp32; ``launch``: host seconds a kernel;
     ``dispatcher``: how tokens travel to experts (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared
-    experts compute meanwhile; ``overlap_ep``: a forward and a backward run side by side, one's travel under the other.
+    experts compute meanwhile; ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless); ``overlap_ep``: a forward and a backward run side by side, one's travel under the other.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Software:
     dispatcher: str = "alltoall"
     overlap_shared: bool = False
     overlap_ep: bool = False
+    expert_counts: bool = True
     description: str = ""
 
 
@@ -137,6 +138,7 @@ XLA = Software(
     fused_residual=True,
     packed_qkv=True,
     launch=0.0,
+    expert_counts=False,
     description="JAX on XLA (MaxText, Paxml): whole step compiled, collectives overlapped by the scheduler",
 )
 

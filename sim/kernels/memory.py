@@ -19,4 +19,4 @@ def _rates(device: Device, kind: str) -> tuple[float, float]:
 def memory_time(kernel: Memory, device: Device) -> float:
     """Return the seconds of a memory-bound kernel: start + bytes / achieved bandwidth."""
     start, bandwidth = _rates(device, kernel.kind)
-    return start + kernel.nbytes / bandwidth
+    return start + kernel.nbytes / (bandwidth * kernel.speed)

@@ -133,13 +133,15 @@ class Memory:
     """An elementwise, reduction or copy kernel: bound by memory traffic, ``nbytes`` in all.
 
     ``kind`` names what it is (norm, activation, rotary, dropout, add, softmax, cross_entropy, embedding,
-    optimizer, cast, permute, copy, ...); ``flops`` are counted in no utilisation.
+    optimizer, cast, permute, copy, ...); ``flops`` are counted in no utilisation. ``speed``: share of the bandwidth a
+    good kernel reaches that this one does.
     """
 
     kind: str
     nbytes: float
     flops: float = 0.0
     dtype: str = "bf16"
+    speed: float = 1.0
 
 
 Kernel = Gemm | GroupedGemm | Attention | Memory

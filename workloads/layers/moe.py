@@ -159,7 +159,12 @@ def _grouped(
         wgrad.append(
             Compute(f"{name}.grad_add", Memory("add", weights * (sizes.value + 2 * buffer)), "W")
         )
-    cast = () if quantised else sizes.cast(f"{name}.cast", rows * inputs, "F")
+    cast: tuple[Op, ...] = sizes.cast(f"{name}.cast", rows * inputs, "F")
+    if quantised:
+        # tokens come quantised along rows: the weight gradient needs them along columns
+        cast = ()
+        nbytes = 2.0 * rows * inputs * sizes.stored
+        wgrad.insert(0, Compute(f"{name}.transpose", Memory("cast", nbytes), "W"))
     biases = float(groups * outputs) if sizes.model.mlp_bias else 0.0
     return Part(
         name=name,

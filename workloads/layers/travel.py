@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sim.kernels.shapes import DTYPE_BYTES
-from sim.program import Collective, Op, Spread
+from sim.program import Collective, Op, Spread, Sync
 from workloads.layers.part import Part, lanes
 from workloads.layers.sizes import Sizes
 
@@ -81,9 +81,10 @@ def travel(trip: Travel, name: str) -> Part:
     """Return the way out (``dispatch``) or back (``combine``), each with the other as its backward."""
     way = WAYS[trip.sizes.plan.choice("dispatcher")]
     outward = name == "dispatch"
+    counted = outward and trip.sizes.software.expert_counts and trip.sizes.plan.dropless
     return Part(
         name=name,
-        forward=lanes(*way(trip, name, "F", outward)),
+        forward=lanes(*((Sync(),) if counted else ()), *way(trip, name, "F", outward)),
         backward=lanes(*way(trip, f"{name}.bwd", "B", not outward)),
         saved=8.0 * trip.rows if outward else 0.0,
     )
