@@ -51,17 +51,19 @@ def replay(
     plan: Plan,
     *,
     merged: bool = True,
+    launch: float | None = None,
     **parameters: Any,
 ) -> Result:
     """Replay one step of a model on a cluster preset with ``parameters`` of its family.
 
-    ``merged`` plays runs of ops as one step each: the same numbers from fewer events.
+    ``merged`` plays runs of ops as one step each: the same numbers from fewer events. ``launch``: host seconds a
+    kernel (default: those of the plan's software).
     """
     chosen = preset_model(model) if isinstance(model, str) else model
     spec = ClusterSpec(preset=preset, num_devices=num_devices, parameters=parameters)
     config = RunConfig(name=chosen.name, model=chosen, cluster=spec, plan=plan)
-    launch = software(plan.software).launch
-    timeline = simulate(lower(chosen, plan), build_cluster(config), launch=launch, merged=merged)
+    gap = software(plan.software).launch if launch is None else launch
+    timeline = simulate(lower(chosen, plan), build_cluster(config), launch=gap, merged=merged)
     return Result(config, timeline, 0.0)
 
 

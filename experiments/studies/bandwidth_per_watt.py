@@ -1,7 +1,7 @@
 """How much bandwidth do the machines buy with their power?
 
-Expected: the all-optical CloudMatrix384 takes 3.9 times the power of an NVL72 rack (559 against 145 kW, SemiAnalysis) for
-1.7 times its bf16 FLOP/s, and what it buys is a fast domain of 384 devices instead of 72 (CS336 lecture 8: strong
+Expected: the all-optical CloudMatrix384 takes 3.9 times the power of an NVL72 rack (559 against 145 kW, SemiAnalysis)
+for 1.7 times its bf16 FLOP/s, and what it buys is a fast domain of 384 devices instead of 72 (CS336 lecture 8: strong
 communication bought with about 4 times the power). Only published system power is used; for others that of the
 accelerators alone, marked so.
 """
@@ -73,8 +73,8 @@ def check(frame: "pd.DataFrame") -> str:
     assert moved > flops
     per_watt = moved / power
     return (
-        f"CloudMatrix384 takes {power:.1f} times the power of an NVL72 for {flops:.1f} times its FLOP/s and {moved:.1f} "
-        f"times its all-to-all bandwidth in one domain: {per_watt:.2f} of the bandwidth a watt, and "
+        f"CloudMatrix384 takes {power:.1f} times the power of an NVL72 for {flops:.1f} times its FLOP/s and "
+        f"{moved:.1f} times its all-to-all bandwidth in one domain: {per_watt:.2f} of the bandwidth a watt, and "
         f"{flops / power:.2f} of the FLOP/s.\n"
         "Held against: 559 over 145 kW = 3.9 (SemiAnalysis) within 5 %; rates from replayed collectives of 1 GiB."
     )

@@ -51,8 +51,8 @@ def check(frame: "pd.DataFrame") -> str:
     assert built.loc["torus", most] > built.loc["fat tree", most]
     return (
         f"All-reduce scales on every fabric: at equal device speed {most:,} devices keep {kept.min():.0%} or more of "
-        f"the bus bandwidth of 64; as built the v5p torus moves {built.loc['torus', most]:.0f} GB/s there, H100 on a fat "
-        f"tree {built.loc['fat tree', most]:.0f}.\n"
+        f"the bus bandwidth of 64; as built the v5p torus moves {built.loc['torus', most]:.0f} GB/s there, H100 on a "
+        f"fat tree {built.loc['fat tree', most]:.0f}.\n"
         "Held against: less than 30 % loss from 64 devices on, a torus whose axes close at least 1.7 times as fast as "
         f"an open one of 8 (found {closed / small:.1f})."
     )
