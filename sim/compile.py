@@ -5,13 +5,14 @@ collectives and messages their chain of phases from `sim.collectives`, links bec
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sim.cluster import Cluster
 from sim.collectives import Communicator, point_to_point
 from sim.collectives.phase import CollectivePlan, Phase
+from sim.device import Device
 from sim.errors import ProgramError
 from sim.fold import Folding, PairClass
 from sim.kernels import kernel_time, steady
@@ -49,7 +50,7 @@ class Leg:
 
     __slots__ = ("brief", "ceiling", "latency", "memory_share", "nbytes", "phase", "sm_share", "uses", "weight")
 
-    def __init__(self, phase: Phase) -> None:
+    def __init__(self, phase: Phase, reserved: float = 0.0) -> None:
         self.phase = phase
         self.latency = phase.latency
         self.nbytes = phase.nbytes
@@ -57,7 +58,7 @@ class Leg:
         self.brief = phase.nbytes <= own * BRIEF
         self.ceiling = own if self.brief else phase.ceiling
         self.weight = phase.weight
-        self.sm_share = phase.sm_share
+        self.sm_share = max(phase.sm_share - reserved, 0.0)
         self.memory_share = phase.memory_share
         self.uses: tuple[Use, ...] = ()
 
@@ -135,6 +136,9 @@ class _Compiler:
         self.plans: dict[tuple[object, ...], CollectivePlan] = {}
         self.legs: dict[int, tuple[Leg, ...]] = {}
         self.durations: dict[tuple[int, int], float] = {}
+        units = program.reserved_units
+        self.devices = [without(steady(device), units) for device in cluster.device_kinds]
+        self.reserved = units / min(device.compute_units for device in cluster.device_kinds)
         self.communications: list[Step] = []
         self.users: dict[tuple[str, int], set[tuple[int, str]]] = {}
 
@@ -191,7 +195,7 @@ class _Compiler:
         kind = int(self.cluster.device_kind[self.device_of[rank]])
         key = (kind, id(op))
         if key not in self.durations:
-            self.durations[key] = kernel_time(op.kernel, steady(self.cluster.device_kinds[kind]))
+            self.durations[key] = kernel_time(op.kernel, self.devices[kind])
         return self.durations[key]
 
     def _collective(self, rank_class: int, stream: str, op: Collective) -> Step:
@@ -245,11 +249,26 @@ class _Compiler:
         step.key = key
         step.plan = plan
         if id(plan) not in self.legs:
-            self.legs[id(plan)] = tuple(Leg(phase) for phase in plan.phases)
+            self.legs[id(plan)] = tuple(Leg(phase, self.reserved) for phase in plan.phases)
         step.legs = self.legs[id(plan)]
         step.alone = sum(leg.latency + leg.nbytes / leg.ceiling for leg in step.legs)
         self.users.setdefault(key, set()).add(user)
         self.communications.append(step)
+
+
+def without(device: Device, units: int) -> Device:
+    """Return a device as kernels find it that leave ``units`` of its compute units to communication."""
+    if not units:
+        return device
+    left = device.compute_units - units
+    if left < 1:
+        raise ProgramError(
+            f"reserved_units={units} leaves no compute unit of {device.name}, which has {device.compute_units}; "
+            f"reserve at most {device.compute_units - 1}"
+        )
+    part = left / device.compute_units
+    peak = {dtype: rate * part for dtype, rate in device.peak.items()}
+    return replace(device, compute_units=left, peak=peak)
 
 
 def _number(name: str, semaphores: dict[str, int]) -> int:

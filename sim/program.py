@@ -179,7 +179,8 @@ class Program:
 
     ``script_of_rank`` (world,) int; ``groups[axis]`` (num_groups, degree) ranks; ``peers[channel]`` (world,) the
     rank a `Send` on that channel goes to, -1 for none; ``flops`` model FLOPs of the whole step by
-    convention (``full``, ``causal``, ``hardware``); ``tokens`` tokens of the step.
+    convention (``full``, ``causal``, ``hardware``); ``tokens`` tokens of the step. ``reserved_units``: compute units of
+    every device that only communication uses.
     """
 
     scripts: tuple[Script, ...]
@@ -190,6 +191,7 @@ class Program:
     tokens: float = 0.0
     dtype: str = "bf16"
     assumptions: tuple[str, ...] = ()
+    reserved_units: int = 0
 
     @property
     def num_ranks(self) -> int:

@@ -64,6 +64,7 @@ def lower(model: Model, plan: Plan) -> Program:
         tokens=float(plan.global_batch) * plan.seq_len,
         dtype=plan.dtype,
         assumptions=assumed,
+        reserved_units=plan.comm_sms,
     )
 
 
