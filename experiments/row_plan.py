@@ -59,11 +59,33 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     if habits.tp_overlap and values["sequence_parallel"] and not model.is_moe:
         profile = "megatron-core-tp-overlap"
         notes.append("tp_comm_overlap: on, as the framework's recipes set it")
+    named = [kernel for pattern, kernel in KERNELS if re.search(pattern, _said(row))]
+    if named == ["triton"] and (whole(row, "year") or TRITON_1) <= TRITON_1:
+        named = ["fa1"]
+    if named and not profile.startswith("megatron-20"):
+        values["attention"] = named[0]
+        notes.append(f"attention kernel: {named[0]}, as the framework's name says")
     if habits.dropout:
         notes.append("dropout: on, the default of Megatron-LM's GPT scripts")
     plan = Plan(**values, software=profile, context=habits.context, dropout=habits.dropout)
     check(plan, model)
     return plan, tuple(notes)
+
+
+KERNELS = (
+    (r"triton", "triton"),
+    (r"flash[- ]?attention[- ]?3|\bfa3\b", "fa3"),
+    (r"flash[- ]?attention[- ]?2|\bfa2\b", "fa2"),
+    (r"flash[- ]?attention[- ]?1|\bfa1\b", "fa1"),
+    (r"no flash|without flash", "unfused"),
+)
+TRITON_1 = 2023
+"""Until this year Triton's kernel was that published with flash attention 1."""
+"""Words in a row's framework or notes -> the kernel of its attention core; the first that fits."""
+
+
+def _said(row: Row) -> str:
+    return f"{text(row, 'framework')} {text(row, 'notes')}".lower()
 
 
 def _sequence_parallel(
