@@ -164,8 +164,8 @@ class _Rank:
 
     @cached_property
     def early(self) -> bool:
-        """Whether gradients are reduced while backward still runs."""
-        return self.parallel and (self.plan.switch("overlap_grad_reduce") or self.plan.zero == 3)
+        """Whether gradients are reduced while backward still runs; sharded ones have no other place to go."""
+        return self.parallel and (self.plan.switch("overlap_grad_reduce") or self.plan.zero >= 2)
 
     def script(self, order: tuple[tuple[Token, ...], ...]) -> Script:
         """Return what this rank does."""

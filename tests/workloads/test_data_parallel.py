@@ -86,11 +86,12 @@ def test_keeping_gathered_parameters_saves_a_gather() -> None:
     assert volume(zero=3, reshard=False) == pytest.approx(2 * (N - 1) / N, rel=1e-9)
 
 
+@pytest.mark.parametrize("overlap", ["on", "off"])
 @pytest.mark.parametrize(("zero", "times"), [(0, 2), (1, 2), (2, 5), (3, 12)])
-def test_gradient_accumulation(zero, times) -> None:
+def test_gradient_accumulation(zero, times, overlap) -> None:
     """Four microbatches: unsharded gradients accumulate; sharded ones are reduced, parameters gathered, each time."""
     moved = volume(
-        zero=zero, global_batch=4 * N, overlap_grad_reduce="on", overlap_param_gather="on"
+        zero=zero, global_batch=4 * N, overlap_grad_reduce=overlap, overlap_param_gather=overlap
     )
     assert moved == pytest.approx(times * (N - 1) / N, rel=1e-9)
 

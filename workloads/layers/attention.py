@@ -49,7 +49,7 @@ def attention_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     parts.append(spread)
     parts.append(row(sizes, "attn_out", heads * model.v_dim, h, bias=model.out_bias))
     if model.norms_per_layer == 4:
-        parts.append(norm(sizes, "post_attn_norm"))
+        parts.append(norm(sizes, "post_attn_norm", branches=False))
     parts.append(residual(sizes, "attn_add"))
     return parts
 

@@ -14,18 +14,18 @@ EAGER_DROPOUT_ADD = 2.0
 """The same for dropout and addition in two kernels."""
 
 
-def norm(sizes: Sizes, name: str) -> Part:
+def norm(sizes: Sizes, name: str, *, branches: bool = True) -> Part:
     """Return a norm: reads x, writes y; backward reads dy and x, writes dx, and adds the residual's gradient.
 
-    Where that sum is not fused it is a kernel of its own.
+    Where that sum is not fused it is a kernel of its own; where no residual ``branches`` off before it there is none.
     """
     nbytes = sizes.local_hidden_bytes
     width = sizes.model.hidden_size
     passes = EAGER_RMS_NORM if sizes.model.norm == "rms" else 1.0
     backward = [sizes.elementwise(f"{name}.bwd", "norm", 3 * nbytes, "B", passes=passes)]
-    if sizes.software.fused_residual:
+    if branches and sizes.software.fused_residual:
         backward = [sizes.elementwise(f"{name}.bwd", "norm", 4 * nbytes, "B")]
-    else:
+    elif branches:
         backward.append(sizes.elementwise(f"{name}.sum", "add", 3 * nbytes, "B"))
     return Part(
         name=name,

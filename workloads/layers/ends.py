@@ -84,4 +84,4 @@ def head(sizes: Sizes) -> list[Part]:
             )
         ),
     )
-    return [norm(sizes, "final_norm"), projection, loss]
+    return [norm(sizes, "final_norm", branches=False), projection, loss]

@@ -13,7 +13,7 @@ def mlp_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     if sizes.recomputes("norm"):
         parts[1] = again(parts[1], parts[0].forward, parts[1].saved)
     if sizes.model.norms_per_layer == 4:
-        parts.append(norm(sizes, "post_mlp_norm"))
+        parts.append(norm(sizes, "post_mlp_norm", branches=False))
     parts.append(residual(sizes, "mlp_add"))
     return parts
 

@@ -35,7 +35,7 @@ def moe_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     else:
         parts += [*shared, *inward, *experts(sizes), *outward]
     if model.norms_per_layer == 4:
-        parts.append(norm(sizes, "post_mlp_norm"))
+        parts.append(norm(sizes, "post_mlp_norm", branches=False))
     parts.append(residual(sizes, "mlp_add"))
     if sizes.recomputes("moe"):
         return [parts[0], *_all_again(parts[1:])]
