@@ -35,6 +35,8 @@ MEMORY_KINDS = (
     (r"reserved", "reserved_bytes"),
 )
 """Word of a row's notes -> which memory it measured; allocated where it says nothing."""
+UNKNOWN_STATES = re.compile(r"offload|not stated")
+"""Sharding whose states stand on the host, or nobody knows where: no memory is predicted."""
 Progress = Callable[[int, int], None]
 
 
@@ -228,13 +230,14 @@ def _scored(outcome: Mapping[str, Any], row: Row) -> dict[str, Any]:
         return dict(outcome)
     notes = text(row, "notes").lower()
     kind = next((kind for pattern, kind in MEMORY_KINDS if re.search(pattern, notes)), "peak_bytes")
+    elsewhere = UNKNOWN_STATES.search(text(row, "zero_stage_or_fsdp").lower())
     step, spread = outcome["step_time_s"], band(category(row))
     tokens = needed(row, "global_batch_sequences") * needed(row, "seq_len") / needed(row, "gpus")
     return {
         "predicted_step_time_s": step,
         "low_step_time_s": step * spread.low,
         "high_step_time_s": step * spread.high,
-        "predicted_peak_memory_bytes": outcome["memory"][kind],
+        "predicted_peak_memory_bytes": None if elsewhere else outcome["memory"][kind],
         "predicted_tokens_per_s_per_device": tokens / step,
         "assumptions": outcome["assumptions"],
         "ledger": outcome["ledger"],

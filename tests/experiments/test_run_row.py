@@ -20,14 +20,28 @@ MOE = ROW | {
     "etp": "1", "n_experts": "128", "seq_len": "4096", "global_batch_sequences": "1024",
     "framework": "Megatron-Bridge/Megatron-Core + TE",
 }  # fmt: skip
-GPT = ROW | {"model": "gpt3-175b", "gpus": "32", "tp": "1", "pp": "8", "vpp": "", "cp": "1", "dp": "4", "sp": "0"}
+GPT = ROW | {
+    "model": "gpt3-175b",
+    "gpus": "32",
+    "tp": "1",
+    "pp": "8",
+    "vpp": "",
+    "cp": "1",
+    "dp": "4",
+    "sp": "0",
+}
 
 
 def test_a_row_becomes_its_run() -> None:
     run = run_of_row(ROW)
     plan = run.plan
     assert (plan.tp, plan.cp, plan.pp, plan.dp, plan.chunks) == (4, 2, 4, 2, 5)
-    assert (plan.schedule, plan.zero, plan.recompute, plan.num_microbatches) == ("interleaved", 1, "selective", 64)
+    assert (plan.schedule, plan.zero, plan.recompute, plan.num_microbatches) == (
+        "interleaved",
+        1,
+        "selective",
+        64,
+    )
     assert plan.sequence_parallel
     assert plan.software == "megatron-core-tp-overlap"
     assert (run.cluster.preset, run.cluster.num_devices) == ("h100-fat-tree", 64)
@@ -57,8 +71,15 @@ def test_what_is_not_stated_is_assumed_and_listed() -> None:
 
 
 def test_interleaved_without_chunks_takes_a_layer_a_chunk() -> None:
-    run = run_of_row(ROW | {"model": "llama3-405b", "vpp": "", "cp": "1", "dp": "4", "framework": "Meta internal"})
-    assert (run.plan.chunks, run.plan.schedule, run.plan.software) == (32, "interleaved", "torch-fsdp")
+    run = run_of_row(
+        ROW
+        | {"model": "llama3-405b", "vpp": "", "cp": "1", "dp": "4", "framework": "Meta internal"}
+    )
+    assert (run.plan.chunks, run.plan.schedule, run.plan.software) == (
+        32,
+        "interleaved",
+        "torch-fsdp",
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +111,10 @@ def test_torchtitan_is_compiled_where_its_notes_say_so() -> None:
 def test_experts_travel_as_the_notes_say() -> None:
     plain = run_of_row(MOE).plan
     assert (plain.ep, plain.etp, plain.dispatcher, plain.dropless) == (32, 1, "deepep", True)
-    row = MOE | {"notes": "token-drop, capacity factor 1.25, alltoall dispatcher", "recompute": "none"}
+    row = MOE | {
+        "notes": "token-drop, capacity factor 1.25, alltoall dispatcher",
+        "recompute": "none",
+    }
     dropped = run_of_row(row).plan
     assert (dropped.dispatcher, dropped.dropless, dropped.capacity) == ("alltoall", False, 1.25)
 
@@ -100,11 +124,17 @@ def test_experts_travel_as_the_notes_say() -> None:
     [
         ("selective (norm, act)", "", ("norm", "moe_act")),
         ("selective (rmsnorm, mla up-proj)", "", ("norm", "mla_up_proj")),
-        ("selective", "recompute modules (release-branch recipe): layernorm,moe_act", ("norm", "moe_act")),
+        (
+            "selective",
+            "recompute modules (release-branch recipe): layernorm,moe_act",
+            ("norm", "moe_act"),
+        ),
         ("selective", "", ("core_attn",)),
     ],
 )
-def test_modules_of_selective_recompute(recompute: str, notes: str, expected: tuple[str, ...]) -> None:
+def test_modules_of_selective_recompute(
+    recompute: str, notes: str, expected: tuple[str, ...]
+) -> None:
     plan = run_of_row(MOE | {"recompute": recompute, "notes": notes}).plan
     assert (plan.recompute, plan.recompute_modules) == ("selective", expected)
 
@@ -131,7 +161,9 @@ def test_tpu_rows_without_degrees_shard_over_all_chips() -> None:
         ({"recompute": "perhaps"}, InputError, "recompute='perhaps' is not understood"),
     ],
 )
-def test_what_cannot_run_says_why(change: dict[str, str], error: type[Exception], words: str) -> None:
+def test_what_cannot_run_says_why(
+    change: dict[str, str], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         run_of_row(ROW | change)
 
