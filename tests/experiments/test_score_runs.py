@@ -14,7 +14,8 @@ from sim.units import GiB
 
 ROW = {
     "id": "row-001", "source": "a paper", "hardware": "A100-80GB", "gpus": "32", "model": "llama2-7b",
-    "seq_len": "2048", "global_batch_sequences": "64", "micro_batch": "1", "dtype": "bf16", "tp": "2", "pp": "4", "dp": "4", "vpp": "2",
+    "seq_len": "2048",
+    "global_batch_sequences": "64", "micro_batch": "1", "dtype": "bf16", "tp": "2", "pp": "4", "dp": "4", "vpp": "2",
     "framework": "Megatron-Core", "recompute": "none", "zero_stage_or_fsdp": "zero1", "measured_step_time_s": "3.0",
     "measured_mem_gib": "20", "notes": "",
 }  # fmt: skip
