@@ -228,7 +228,8 @@ def _plan(values: dict[str, Any], model: Model, num_devices: int | None) -> tupl
     gaps = missing_fields(Plan, values)
     if gaps:
         raise PlanError(f"[plan] needs also {', '.join(gaps)}")
-    alone = Plan(**{**values, "dp": 1, "ep": 1, "etp": 1, "shard": 0})
+    unset = {"dp": 1, "ep": 1, "etp": 1, "shard": 0, "overlap_ep": "auto", "overlap_shared": "auto"}
+    alone = Plan(**{**values, **unset})
     check(alone, model)  # what the model says to a degree comes before what the devices say
     product = math.prod(degrees.values())
     words = " x ".join(f"{axis} {value}" for axis, value in degrees.items())

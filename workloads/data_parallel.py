@@ -15,8 +15,9 @@ from sim.kernels.shapes import Memory
 from sim.program import Action, Allocate, Collective, Compute, Op, Segment, Sync, Wait
 from workloads.chunk import CREDIT, GATHERED, GRADS, Chunk, Unit, grad_bytes, unit_bytes
 from workloads.layers import Sizes
-from workloads.mesh import expert_groups, groups
+from workloads.mesh import coordinates, expert_groups, groups, mirror
 from workloads.plan import Plan
+from workloads.schedules import SCHEDULES
 
 OPTIMIZER_BYTES = 12.0
 """Bytes of optimizer state a parameter: fp32 master copy, first and second moment of Adam."""
@@ -24,20 +25,28 @@ OPTIMIZER_BYTES = 12.0
 
 @dataclass(frozen=True)
 class Sharding:
-    """How states are spread: degrees and axes of parameters outside (``dense``) and inside routed experts."""
+    """How states are spread: degrees and axes of parameters outside (``dense``) and inside routed experts.
+
+    A bidirectional pipeline has two copies of each stage, on mirrored places: they share states too.
+    """
 
     plan: Plan
 
     @cached_property
+    def copies(self) -> int:
+        """Places of the pipeline that hold the same stage."""
+        return SCHEDULES[self.plan.schedule].placement(self.plan.pp).num_directions
+
+    @cached_property
     def degree(self) -> int:
         """Ranks that hold the same dense parameters."""
-        return self.plan.dp * self.plan.cp
+        return self.plan.dp * self.plan.cp * self.copies
 
     @cached_property
     def expert_degree(self) -> int:
         """Ranks that hold the same routed experts."""
         plan = self.plan
-        return plan.tp * plan.cp * plan.dp // (plan.ep * plan.etp)
+        return plan.tp * plan.cp * plan.dp // (plan.ep * plan.etp) * self.copies
 
     @cached_property
     def shard(self) -> int:
@@ -52,15 +61,24 @@ class Sharding:
     def groups(self) -> dict[str, np.ndarray]:
         """Return the groups of the axes used here."""
         plan = self.plan
-        dense = groups(plan, ("cp", "dp"))
+        dense = self._mirrored(groups(plan, ("cp", "dp")))
         found = {"dp": dense}
         if self.shard < self.degree:
             parts = dense.reshape(len(dense), -1, self.shard)
             found["dp.shard"] = parts.reshape(-1, self.shard)
             found["dp.replica"] = parts.transpose(0, 2, 1).reshape(-1, self.degree // self.shard)
         if plan.ep * plan.etp > 1:
-            found |= expert_groups(plan)
+            expert = expert_groups(plan)
+            found |= expert | {"edp": self._mirrored(expert["edp"])}
         return found
+
+    def _mirrored(self, found: np.ndarray) -> np.ndarray:
+        """Join each group with the one that holds the same stages at the other end of the pipeline."""
+        if self.copies == 1:
+            return found
+        place = coordinates(self.plan)["pp"]
+        near = found[place[found[:, 0]] < self.plan.pp // 2]
+        return np.concatenate([near, mirror(self.plan)[near]], axis=1)
 
     def axis(self, expert: bool) -> str:
         """Axis that sharded states of this kind are gathered and reduced over."""

@@ -26,7 +26,7 @@ from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
 from workloads.mesh import coordinates, groups, neighbours
 from workloads.model import SOFTMAX_MIXERS, Model
-from workloads.pair import interleave, renamed, second
+from workloads.pair import interleave, renamed, second, side_by_side
 from workloads.plan import Plan, check
 from workloads.schedules import Placement, Token, find_schedule
 
@@ -46,7 +46,10 @@ def lower(model: Model, plan: Plan) -> Program:
         num_microbatches=plan.num_microbatches,
         chunks=chunks,
         group_size=plan.group_size,
+        overlap=plan.switch("overlap_ep") and "overlap" in kind.options,
     )
+    if plan.switch("overlap_ep") and plan.pp == 1 and "overlap" not in kind.options:
+        orders = tuple(side_by_side(order) for order in orders)
     contents, assumed = stage_contents(model, plan, placement.num_stages)
     sharding = Sharding(plan)
     known: dict[StageContent, Chunk] = {}
@@ -81,7 +84,7 @@ def _groups(sizes: Sizes, sharding: Sharding) -> dict[str, np.ndarray]:
 
 def _tied_apart(sizes: Sizes) -> bool:
     """Whether a tied embedding has two copies, on the first and the last rank of the pipeline."""
-    looped = sizes.plan.schedule not in ("zb-v", "zb-v-greedy", "v-half", "v-min", "dualpipev")
+    looped = sizes.plan.schedule not in ("zb-v", "zb-v-greedy", "v-half", "v-min", "dualpipe", "dualpipev")
     return sizes.model.tied_embeddings and sizes.plan.pp > 1 and looped
 
 

@@ -37,6 +37,13 @@ def neighbours(plan: Plan, offset: int) -> np.ndarray:
     return np.asarray(np.arange(plan.num_devices) + ((place + offset) % plan.pp - place) * stride)
 
 
+def mirror(plan: Plan) -> np.ndarray:
+    """Return, for every rank, the rank at the same distance from the other end of the pipeline: (num_devices,)."""
+    here = coordinates(plan)
+    stride = int(np.prod([getattr(plan, axis) for axis in plan.order[: plan.order.index("pp")]]))
+    return np.asarray(np.arange(plan.num_devices) + (plan.pp - 1 - 2 * here["pp"]) * stride)
+
+
 def expert_groups(plan: Plan) -> dict[str, np.ndarray]:
     """Return the groups of the experts' axes: ``ep``, ``etp`` and ``edp`` (who holds the same experts).
 

@@ -14,6 +14,7 @@ from sim.kernels.shapes import Memory
 from sim.program import Allocate, Collective, Compute, Free, Merged, Op, Signal, Sync, Wait
 from workloads.chunk import GRADS
 from workloads.layers.part import COMPUTE, Lanes
+from workloads.schedules import Entry, Order
 
 TRAVEL = "ep.pair"
 """Stream of the transfers that hide."""
@@ -34,6 +35,23 @@ def second(name: str) -> str:
     ('tp.b', 'params.gathered.b')
     """
     return name if name in SHARED else f"{name}.b"
+
+
+def side_by_side(order: Order) -> Order:
+    """Pair each backward with the forward after it (one rank alone: nobody waits in between).
+
+    >>> from workloads.schedules.action import format_order, parse_order
+    >>> format_order(side_by_side(parse_order("F0.0 BW0.0 F0.1 BW0.1")))
+    'F0.0 F0.1&BW0.0 BW0.1'
+    """
+    found: list[Entry] = []
+    for entry in order:
+        last = found[-1] if found else ()
+        if len(entry) == len(last) == 1 and (entry[0].kind, last[0].kind) == ("F", "BW"):
+            found[-1] = (*entry, *last)
+        else:
+            found.append(entry)
+    return tuple(found)
 
 
 def interleave(forward: Lanes, backward: Lanes) -> dict[str, tuple[Op, ...]]:

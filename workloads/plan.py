@@ -1,5 +1,6 @@
 """Plan: how a model is spread over devices and time."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from math import prod
 
@@ -205,14 +206,60 @@ def check(plan: Plan, model: Model) -> None:
             f"layout has {len(plan.layout)} stages and {sum(plan.layout)} layers; the plan has {plan.num_stages} "
             f"stages and the model {model.num_layers} layers"
         )
-    if plan.ep > 1:
-        if not model.num_experts:
-            raise PlanError(f"ep={plan.ep} but {model.name} has no experts; use ep=1")
-        if model.num_experts % plan.ep:
-            raise PlanError(
-                f"ep={plan.ep} does not divide num_experts={model.num_experts}; "
-                f"choose ep from {divisors(model.num_experts)}"
-            )
+    for broken in (*_expert_rules(plan, model), *_idle_options(plan, model)):
+        raise PlanError(broken)
+
+
+def _expert_rules(plan: Plan, model: Model) -> Iterator[str]:
+    """Yield what experts forbid."""
+    experts, width = model.num_experts, model.expert_ffn_size
+    if plan.ep > 1 and not experts:
+        yield f"ep={plan.ep} but {model.name} has no experts; use ep=1"
+    elif experts and experts % plan.ep:
+        yield f"ep={plan.ep} does not divide num_experts={experts}; choose ep from {divisors(experts)}"
+    if plan.etp > 1 and not experts:
+        yield f"etp={plan.etp} but {model.name} has no experts; use etp=1"
+    elif experts and width % plan.etp:
+        yield f"etp={plan.etp} does not divide expert_ffn_size={width}; choose etp from {divisors(width)}"
+    shared = model.shared_width
+    if shared % plan.tp:
+        yield f"tp={plan.tp} does not divide the shared experts' width {shared}; choose tp from {divisors(shared)}"
+    bidirectional = SCHEDULES[plan.schedule].placement_kind == "bidir"
+    pairs = plan.pp == 1 or bidirectional or "overlap" in SCHEDULES[plan.schedule].options
+    if plan.overlap_ep == "on" and not pairs:
+        yield (
+            f"overlap_ep='on' with schedule={plan.schedule!r} on pp={plan.pp} has no forward to pair a backward with; "
+            f"use schedule='interleaved' with chunks=2 or more, 'dualpipe', or pp=1"
+        )
+
+
+def _idle_options(plan: Plan, model: Model) -> Iterator[str]:
+    """Yield options that would have no effect."""
+    if plan.mtp and not model.num_mtp_layers:
+        yield f"mtp=true but {model.name} has no multi-token-prediction layers; set num_mtp_layers or mtp=false"
+    if plan.recompute_modules != ("core_attn",) and plan.recompute != "selective":
+        yield (
+            f"recompute_modules={list(plan.recompute_modules)} with recompute={plan.recompute!r} has no effect; set "
+            f"recompute='selective'"
+        )
+    for module, there in (
+        ("mla_up_proj", model.is_mla), ("moe_act", model.is_moe), ("moe", model.is_moe),
+        ("shared_experts", model.shared_width > 0),
+    ):  # fmt: skip
+        if module in plan.recompute_modules and not there:
+            yield f"recompute_modules names {module!r}, which {model.name} does not have; leave it out"
+    if not model.is_moe:
+        for name, neutral in (
+            ("routing", UNIFORM), ("capacity", 0.0), ("dispatcher", "auto"), ("dispatch_dtype", ""),
+        ):  # fmt: skip
+            if getattr(plan, name) != neutral:
+                yield f"{name}={getattr(plan, name)!r} but {model.name} has no experts; leave it out"
+    for name, there, need in (
+        ("overlap_ep", plan.ep > 1, "ep above 1"),
+        ("overlap_shared", plan.ep > 1 and model.shared_width > 0, "shared experts and ep above 1"),
+    ):
+        if getattr(plan, name) == "on" and not there:
+            yield f"{name}='on' has no effect here: it needs {need}; use {name}='auto' or 'off'"
 
 
 def divisors(n: int) -> str:
