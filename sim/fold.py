@@ -99,14 +99,20 @@ def fold(
 
 
 def _group_axis(
-    name: str, ranks: np.ndarray, uses: list[tuple[str, str]], cluster: Cluster, device_of: np.ndarray
+    name: str,
+    ranks: np.ndarray,
+    uses: list[tuple[str, str]],
+    cluster: Cluster,
+    device_of: np.ndarray,
 ) -> _Axis:
     """The flows of what the groups run."""
     if np.unique(ranks).size != ranks.size:
         raise ProgramError(f"groups of axis {name!r} list a rank twice")
     if ranks.shape[1] == 1 or not uses:
         empty = np.zeros(0, dtype=np.int64)
-        return _Axis(name, ranks, Routes(empty, empty, np.zeros(0)), empty, np.zeros(0), ordered=False)
+        return _Axis(
+            name, ranks, Routes(empty, empty, np.zeros(0)), empty, np.zeros(0), ordered=False
+        )
     flows = traffic(cluster, device_of[ranks], uses)
     routes = cluster.routes(flows.src, flows.dst)
     return _Axis(name, ranks, routes, flows.group, flows.weight, ordered=False)
@@ -150,11 +156,15 @@ def _refine(
     count = colour.max() + 1
     while True:
         hashed = random.uniform(1.0, 2.0, size=count)[colour]
-        groups = [_group_colours(axis, hashed, salt) for axis, salt in zip(axes, salts, strict=True)]
+        groups = [
+            _group_colours(axis, hashed, salt) for axis, salt in zip(axes, salts, strict=True)
+        ]
         traffic = fixed.copy()
         for axis, own in zip(axes, groups, strict=True):
             weight = (own[axis.flow_group] * axis.flow_weight)[axis.routes.pair] * axis.routes.share
-            traffic += binding * np.bincount(axis.routes.link, weights=weight, minlength=len(traffic))
+            traffic += binding * np.bincount(
+                axis.routes.link, weights=weight, minlength=len(traffic)
+            )
         link_hash = _scatter(traffic)
         columns = [colour.astype(float)]
         for axis, own in zip(axes, groups, strict=True):
@@ -240,9 +250,7 @@ def _collect(colour: np.ndarray, axes: list[_Axis], program: Program) -> Folding
                 own = GroupClass(axis.name, index, ranks, tuple(sorted(set(members))))
                 for member in own.members:
                     group_of[axis.name, member] = own
-    return Folding(
-        rank_class, representative[by_first], size[by_first], group_of, sends, receives
-    )
+    return Folding(rank_class, representative[by_first], size[by_first], group_of, sends, receives)
 
 
 def _alike(axis: _Axis, rank_class: np.ndarray) -> list[tuple[tuple[int, ...], np.ndarray]]:
@@ -250,7 +258,11 @@ def _alike(axis: _Axis, rank_class: np.ndarray) -> list[tuple[tuple[int, ...], n
     if not len(axis.ranks):
         return []
     classes = rank_class[axis.ranks]
-    key = classes[:, 0] * (rank_class.max() + 1) + classes[:, 1] if axis.ordered else classes.min(axis=1)
+    key = (
+        classes[:, 0] * (rank_class.max() + 1) + classes[:, 1]
+        if axis.ordered
+        else classes.min(axis=1)
+    )
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     return [
         (tuple(int(c) for c in classes[f]), axis.ranks[which == i]) for i, f in enumerate(first)
