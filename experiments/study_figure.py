@@ -14,7 +14,7 @@ MARKS = "osD^vPX*"
 WIDTH, HEIGHT = 9.0, 4.6
 """Inches; at 150 dots an inch a figure is as wide as a README column."""
 GREY = "#8a8a8a"
-TITLE_CHARACTERS = 88
+TITLE_CHARACTERS = 84
 
 
 def figure(

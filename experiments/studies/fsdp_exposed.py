@@ -102,7 +102,7 @@ def check(frame: "pd.DataFrame") -> str:
 def plot(frame: "pd.DataFrame") -> "Figure":
     """Draw exposed share and step against tokens a device."""
     made, (left, right) = figure(
-        "FSDP hides its communication above a number of tokens a device, set by bandwidth alone", 2
+        "FSDP hides its communication above a token count set by bandwidth alone", 2
     )
     for number, (rate, part) in enumerate(frame.groupby("nic_Gbit", sort=False)):
         line(left, part.tokens_per_device, part.exposed_share, f"{rate} Gb/s a NIC", number)
@@ -127,9 +127,8 @@ def plot(frame: "pd.DataFrame") -> "Figure":
         marker="",
     )
     left.set_ylabel("exposed share of the step", fontsize=10)
-    left.text(600, 0.02, "ticks: analytic crossovers", fontsize=8, color="#5a5a5a")
-    right.set_ylabel("step, s", fontsize=10)
-    right.set_yscale("log")
+    left.text(560, -0.04, "ticks: analytic crossovers", fontsize=8, color="#5a5a5a")
+    powers(right, (0.0625, 0.125, 0.25, 0.5, 1, 2), "step, s", axis="y")
     for axes in (left, right):
         powers(axes, TOKENS[::2], "tokens a device and step")
         legend(axes)

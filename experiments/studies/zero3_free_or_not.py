@@ -1,8 +1,8 @@
 """When is ZeRO-3 free, and what does it cost when it is not?
 
 Expected: ZeRO-1 and 2 are free, ZeRO-3 is while its two gathers hide under computing (CS336 lecture 8); where
-communication is the longer lane it costs what it sends more: 1.5 times with bf16 gradients, 8 / 6 with gradients reduced
-in fp32, as here. With accumulated gradients it gathers and reduces for every microbatch.
+communication is the longer lane it costs what it sends more: 1.5 times with bf16 gradients, 8 / 6 with gradients
+reduced in fp32, as here. With accumulated gradients it gathers and reduces for every microbatch.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,7 +99,7 @@ def check(frame: "pd.DataFrame") -> str:
 def plot(frame: "pd.DataFrame") -> "Figure":
     """Draw step times over that of ZeRO-1."""
     made, (axes,) = figure(
-        "ZeRO-3 is free while it hides, and costs up to a third more once the network is the limit"
+        "ZeRO-3 is free while hidden; on a slow network up to a third dearer a microbatch"
     )
     names = list(dict.fromkeys(frame.setting))
     groups = [(stage, list(frame[frame.stage == stage].over_zero1)) for stage in NAMES]
