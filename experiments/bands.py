@@ -12,6 +12,9 @@ from functools import cache
 from math import erf, log, sqrt
 from pathlib import Path
 
+from experiments.runfile import RunConfig
+from experiments.score_sets import category
+
 FILE = Path(__file__).parent / "data" / "bands.csv"
 FIT = (
     "bloom-prequel", "mbridge", "mlperf-405b", "jaxtb", "titan", "tpurecipe", "zerobubble", "internevo",
@@ -43,6 +46,16 @@ def band(category: str) -> Band:
     """Return the band of a category; one without measurements has that of all."""
     known = bands()
     return known.get(category, known[""])
+
+
+def category_of(config: RunConfig) -> str:
+    """Return the category of a run, as `experiments.score_sets.category` of a row."""
+    row = {
+        "hardware": config.cluster.preset,
+        "gpus": str(config.cluster.num_devices),
+        "n_experts": str(config.model.num_experts),
+    }
+    return category(row)
 
 
 def likelihood(first: float, second: float, spread: float) -> float:

@@ -1,5 +1,7 @@
 """``compare``: runs side by side, at equal tokens a step."""
 
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Annotated, Any
 
 import typer
@@ -8,7 +10,8 @@ from experiments.cli_output import AsJson, Overrides, emit, table, working
 from sim.errors import InputError
 
 FIGURES = (
-    "step_time_s", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "mfu_causal", "hfu",
+    "step_time_s", "low_step_time_s", "high_step_time_s",
+    "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "mfu_causal", "hfu",
     "bubble_fraction", "overlap_fraction", "peak_memory_bytes", "fits", "num_devices",
 )  # fmt: skip
 
@@ -30,16 +33,23 @@ def compare(
         raise InputError(
             f"tokens a step differ ({stated}); make them equal, e.g. --set plan.global_batch=N"
         )
+    from experiments.bands import band, category_of
     from experiments.simulation import simulate_run
 
     answers: list[dict[str, Any]] = []
     for config in configs:
         with working(f"simulating {config.name}"):
-            answers.append({"name": config.name, **simulate_run(config).summary()})
+            answer = {"name": config.name, **simulate_run(config, merged=True).summary()}
+        spread = band(category_of(config))
+        answer["low_step_time_s"] = answer["step_time_s"] * spread.low
+        answer["high_step_time_s"] = answer["step_time_s"] * spread.high
+        answers.append(answer)
     names = [answer["name"] for answer in answers]
+    order = max(band(category_of(config)).order for config in configs)
+    faster = _faster(answers, order)
     causes = dict.fromkeys(cause for a in answers for cause in a["ledger"]["mean"])
     emit(
-        {"runs": answers},
+        {"runs": answers, "faster": faster},
         as_json,
         lambda: [
             table([(f, *(a[f] for a in answers)) for f in FIGURES], ("figure", *names)),
@@ -47,5 +57,22 @@ def compare(
                 [(c, *(a["ledger"]["mean"].get(c, 0.0) for a in answers)) for c in causes],
                 ("seconds of the step, by cause", *names),
             ),
+            table(
+                [(f["run"], f["than"], f"{f['likelihood']:.0%}") for f in faster],
+                ("this run", "is faster than", "how likely"),
+                "by how far predictions of one model were off from each other where both were measured",
+            ),
         ],
     )
+
+
+def _faster(answers: Sequence[Mapping[str, Any]], spread: float) -> list[dict[str, Any]]:
+    """Return how likely each pair's predicted winner is the faster one."""
+    from experiments.bands import likelihood
+
+    found = []
+    for one, other in combinations(answers, 2):
+        first, second = sorted((one, other), key=lambda answer: float(answer["step_time_s"]))
+        likely = likelihood(first["step_time_s"], second["step_time_s"], spread)
+        found.append({"run": first["name"], "than": second["name"], "likelihood": likely})
+    return found
