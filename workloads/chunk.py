@@ -4,15 +4,18 @@ A unit (embedding, a layer, the head) is what data parallelism gathers, reduces 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 from sim.program import Allocate, Free, Op, Signal, Wait
-from workloads.layers import Part, Sizes, layer_parts
+from workloads.layers import Part, Sizes, layer_parts, mlp_parts
 from workloads.layers.ends import embedding, head
 from workloads.layers.mtp import mtp_parts
 from workloads.layers.part import COMPUTE, Lanes, join, lanes, repeat
 from workloads.layout import StageContent
+from workloads.model import LayerKind
+from workloads.plan import Plan
+from workloads.routing import UNIFORM, Load, expert_shares, rank_loads
 
 GATHERED, CREDIT, GRADS = "params.gathered", "params.credit", "grads.ready"
 
@@ -50,23 +53,44 @@ class Variant:
 
 @dataclass(frozen=True)
 class Chunk:
-    """All passes of one chunk (a `StageContent`) on one rank."""
+    """All passes of one chunk (a `StageContent`) on one rank.
+
+    Where tokens go to experts unevenly: ``expert_rank`` its place in the expert-parallel group, and ``microbatch`` (they may
+    be routed differently). ``known`` keeps parts that are the same for every chunk of the model.
+    """
 
     sizes: Sizes
     content: StageContent
+    expert_rank: int = 0
+    microbatch: int = 0
+    known: dict[LayerKind, tuple[Part, ...]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """Embedding, layers, head: those the stage holds."""
         found = [Unit("embedding", (embedding(self.sizes),))] if self.content.embedding else []
-        kinds = {kind: tuple(layer_parts(self.sizes, kind)) for kind in dict.fromkeys(self.content.layers)}
-        found += [Unit("layer", kinds[kind]) for kind in self.content.layers]
+        found += [
+            Unit("layer", self._layer(kind, self.content.first + index))
+            for index, kind in enumerate(self.content.layers)
+        ]
         if self.content.head:
             found.append(Unit("head", tuple(head(self.sizes))))
         if self.content.mtp:
             extra = Unit("mtp", tuple(mtp_parts(self.sizes, layer_parts)))
             found += [extra] * self.content.mtp
         return tuple(found)
+
+    def _layer(self, kind: LayerKind, number: int) -> tuple[Part, ...]:
+        """Return the parts of a layer; those of experts by how many tokens come here."""
+        even = self.sizes.plan.routing == UNIFORM or kind.mlp != "moe"
+        key = kind if even else kind._replace(mlp="none")
+        if key not in self.known:
+            self.known[key] = tuple(layer_parts(self.sizes, key))
+        if even:
+            return self.known[key]
+        loads = loads_of(self.sizes.plan, self.sizes.model.num_experts, number, self.microbatch)
+        loaded = replace(self.sizes, load=loads[self.expert_rank])
+        return (*self.known[key], *mlp_parts(loaded, kind))
 
     @cached_property
     def buckets(self) -> tuple[tuple[int, ...], ...]:
@@ -195,6 +219,13 @@ class Chunk:
     def _drop(self, unit: Unit, variant: Variant) -> Iterable[Op]:
         release = (Free("gathered", unit_bytes(self.sizes, unit)),) if variant.release else ()
         return (Signal((CREDIT,)), *release)
+
+
+@lru_cache(maxsize=4096)
+def loads_of(plan: Plan, num_experts: int, layer: int, microbatch: int) -> tuple[Load, ...]:
+    """Return what the experts of every rank of a group get in one layer and microbatch."""
+    shares = expert_shares(plan.routing, num_experts, layer, microbatch)
+    return rank_loads(shares, plan.ep, plan.capacity)
 
 
 def unit_bytes(sizes: Sizes, unit: Unit) -> float:

@@ -5,8 +5,9 @@ between stages (once, for every schedule), the gathers and reductions of data pa
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -21,13 +22,14 @@ from workloads.data_parallel import (
     optimizer_segment,
     reduce_segment,
 )
-from workloads.layers import Sizes
+from workloads.layers import Part, Sizes
 from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
-from workloads.mesh import coordinates, groups, neighbours
-from workloads.model import SOFTMAX_MIXERS, Model
+from workloads.mesh import coordinates, expert_places, groups, neighbours
+from workloads.model import SOFTMAX_MIXERS, LayerKind, Model
 from workloads.pair import interleave, renamed, second, side_by_side
 from workloads.plan import Plan, check
+from workloads.routing import UNIFORM, parse_routing
 from workloads.schedules import Placement, Token, find_schedule
 
 NEXT, PREVIOUS = "pp.next", "pp.prev"
@@ -52,15 +54,20 @@ def lower(model: Model, plan: Plan) -> Program:
         orders = tuple(side_by_side(order) for order in orders)
     contents, assumed = stage_contents(model, plan, placement.num_stages)
     sharding = Sharding(plan)
-    known: dict[StageContent, Chunk] = {}
+    known: dict[tuple[StageContent, int], Chunk] = {}
+    parts: dict[LayerKind, tuple[Part, ...]] = {}
+    uneven = plan.ep if plan.routing != UNIFORM else 1
     scripts = []
-    for rank in range(plan.pp):
+    for rank, expert_rank in product(range(plan.pp), range(uneven)):
         held = [contents[placement.stage(rank, c)] for c in range(placement.chunks)]
-        own = [known.setdefault(content, Chunk(sizes, content)) for content in held]
+        own = [
+            known.setdefault((c, expert_rank), Chunk(sizes, c, expert_rank, known=parts)) for c in held
+        ]
         scripts.append(_Rank(sizes, sharding, placement, rank, own).script(orders[rank]))
+    place = coordinates(plan)["pp"]
     return Program(
         scripts=tuple(scripts),
-        script_of_rank=coordinates(plan)["pp"],
+        script_of_rank=place * uneven + expert_places(plan) if uneven > 1 else place,
         groups=_groups(sizes, sharding),
         peers={NEXT: neighbours(plan, 1), PREVIOUS: neighbours(plan, -1)} if plan.pp > 1 else {},
         flops=model_flops(model, plan),
@@ -111,13 +118,14 @@ def model_flops(model: Model, plan: Plan) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One action of a rank: what surrounds it, its stage, and where on the ring it comes from and goes to."""
+    """One action of a rank: what surrounds it, its stage, where on the ring it comes from and goes to, its routing."""
 
     token: Token
     variant: Variant
     stage: int
     before: int | None
     after: int | None
+    routed: int = 0
 
     @property
     def action(self) -> Action:
@@ -125,7 +133,7 @@ class _Turn:
 
     @property
     def key(self) -> tuple[object, ...]:
-        return (self.token.kind, self.token.chunk, self.variant, self.before, self.after)
+        return (self.token.kind, self.token.chunk, self.variant, self.before, self.after, self.routed)
 
 
 @dataclass
@@ -138,7 +146,7 @@ class _Rank:
     rank: int
     chunks: list[Chunk]
     streams: dict[str, list[Segment]] = field(default_factory=dict)
-    passes: dict[tuple[object, ...], Lanes] = field(default_factory=dict)
+    routed: dict[tuple[int, int], Chunk] = field(default_factory=dict)
     bodies: dict[tuple[object, ...], dict[str, tuple[Op, ...]]] = field(default_factory=dict)
 
     @property
@@ -149,6 +157,11 @@ class _Rank:
     def parallel(self) -> bool:
         """Whether data parallelism communicates at all."""
         return self.sharding.degree > 1 or self.sharding.expert_degree > 1
+
+    @cached_property
+    def rerouted(self) -> bool:
+        """Whether every microbatch goes to experts in its own way."""
+        return parse_routing(self.plan.routing).by_microbatch
 
     @cached_property
     def gathers(self) -> str:
@@ -213,7 +226,9 @@ class _Rank:
 
     def _turn(self, token: Token, variant: Variant) -> "_Turn":
         stage = self.placement.stage(self.rank, token.chunk)
-        return _Turn(token, variant, stage, *self._neighbours(token))
+        direction = self.placement.direction(token.chunk)
+        routed = token.microbatch * self.placement.num_directions + direction if self.rerouted else 0
+        return _Turn(token, variant, stage, *self._neighbours(token), routed)
 
     def _act(self, turns: list["_Turn"]) -> None:
         """Put the segments of one entry of the order: an action, or a pair side by side."""
@@ -303,6 +318,11 @@ class _Rank:
 
     def _passes(self, turn: "_Turn") -> Lanes:
         chunk = self.chunks[turn.token.chunk]
+        if turn.routed:
+            known = (turn.token.chunk, turn.routed)
+            if known not in self.routed:
+                self.routed[known] = replace(chunk, microbatch=turn.routed)
+            chunk = self.routed[known]
         passes = {
             "F": chunk.forward,
             "BW": chunk.backward,

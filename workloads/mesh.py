@@ -59,3 +59,10 @@ def expert_groups(plan: Plan) -> dict[str, np.ndarray]:
         "ep": cube.transpose(0, 1, 3, 2).reshape(-1, plan.ep),
         "edp": cube.transpose(0, 2, 3, 1).reshape(-1, copies),
     }
+
+
+def expert_places(plan: Plan) -> np.ndarray:
+    """Return every rank's place in its expert-parallel group: (num_devices,)."""
+    places = np.empty(plan.num_devices, dtype=np.int64)
+    places[expert_groups(plan)["ep"]] = np.arange(plan.ep)
+    return places

@@ -27,12 +27,22 @@ MLPS: dict[str, Block] = {"dense": mlp_block, "moe": moe_block, "none": _nothing
 
 def layer_parts(sizes: Sizes, kind: LayerKind) -> list[Part]:
     """Return the parts of one layer, first to last."""
+    return [*mixer_parts(sizes, kind), *mlp_parts(sizes, kind)]
+
+
+def mixer_parts(sizes: Sizes, kind: LayerKind) -> list[Part]:
+    """Return the parts of a layer that mix tokens (attention, or what stands in its place)."""
     if kind.attention not in MIXERS:
         raise PlanError(
             f"{sizes.model.name}: layers of kind {kind.attention!r} cannot be lowered yet; "
             f"kinds: {', '.join(MIXERS)}"
         )
-    return [*MIXERS[kind.attention](sizes, kind), *MLPS[kind.mlp](sizes, kind)]
+    return MIXERS[kind.attention](sizes, kind)
 
 
-__all__ = ["MIXERS", "MLPS", "Part", "Sizes", "layer_parts"]
+def mlp_parts(sizes: Sizes, kind: LayerKind) -> list[Part]:
+    """Return the parts of a layer that work on each token alone."""
+    return MLPS[kind.mlp](sizes, kind)
+
+
+__all__ = ["MIXERS", "MLPS", "Part", "Sizes", "layer_parts", "mixer_parts", "mlp_parts"]
