@@ -135,4 +135,11 @@ def _runs_view(summary: Mapping[str, Any]) -> list[Any]:
         ("groups of three such plans or more", order["groups"]),
         ("share of measured step times inside the 80 % band", band["inside"]),
     ]
-    return [table(lines, ("plans and bands", "value"))]
+    software = summary["software"]
+    numbers = [(name, number, "no run") for name, number in software["constants"].items()]
+    return [
+        table(lines, ("plans and bands", "value")),
+        table(numbers, ("constant of software", "value", "fitted on")),
+        table(list(software["profiles"].items()), ("software profile", "what it is")),
+        f"Bands are fitted on {', '.join(software['bands_fitted_on'])}; the others validate them.",
+    ]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from experiments.row_text import Row, UnsupportedError, needed, text, whole
 from experiments.runfile import ClusterSpec
 from sim.errors import InputError
-from sim.units import GB, TERA, GIGA, Gbit
+from sim.units import GB, GIGA, TERA, Gbit
 from topologies import CLUSTERS
 from topologies.devices import canonical, parse
 

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.bands import FIT
 from experiments.row_text import Row
 from experiments.score_sets import TABLES, Keep, Table, every, family, value
+from workloads import software
 
 Progress = Callable[[int, int], None]
 WORST = 15
@@ -96,7 +98,25 @@ def summarise(kind: str, scored: Sequence[Scored]) -> dict[str, Any]:
     if kind == "runs":
         summary["ranking"] = ranking(counted)
         summary["coverage"] = coverage(counted)
+        summary["memory_by_source"] = by_source(counted, table.quantities[1], table)
+        summary["software"] = constants()
     return summary
+
+
+def constants() -> dict[str, Any]:
+    """Return the software profiles, the numeric constants they use, and what was fitted on runs: the bands alone."""
+    numbers = {
+        name: number
+        for name, number in vars(software).items()
+        if name.isupper() and isinstance(number, float)
+    }
+    profiles = {name: profile.description for name, profile in software.SOFTWARE.items()}
+    return {
+        "profiles": profiles,
+        "constants": numbers,
+        "fitted_on": [],
+        "bands_fitted_on": list(FIT),
+    }
 
 
 def by_source(scored: Sequence[Scored], quantity: str, table: Table) -> dict[str, Any]:
