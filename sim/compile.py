@@ -349,10 +349,10 @@ def _mark_overlaps(
     if no other stream computes.
     """
     owners: dict[int, set[tuple[str, int]]] = {}
-    for step in compiler.communications:
-        for leg in step.legs:
-            for resource, _ in leg.uses:
-                owners.setdefault(resource, set()).add(step.key)
+    used_by = {(step.key, id(leg)): leg for step in compiler.communications for leg in step.legs}
+    for (key, _), leg in used_by.items():
+        for resource, _ in leg.uses:
+            owners.setdefault(resource, set()).add(key)
     compute_streams: list[set[str]] = [set() for _ in range(num_classes)]
     for stream in streams:
         if stream.computes:
@@ -360,24 +360,23 @@ def _mark_overlaps(
     overlapping = [len(names) > 1 for names in compute_streams]
     for stream in streams:
         own = compute_streams[stream.rank_class]
-        beside = bool(own - {stream.name})
-        for _, steps in stream.segments:
+        if not own - {stream.name}:
+            continue
+        for steps in {id(steps): steps for _, steps in stream.segments}.values():
             for step in steps:
-                if step.code in (COLLECTIVE, SEND) and step.plan is not None:
-                    taxed = any(s.sm_share or s.memory_share for s in step.legs)
-                    if beside and taxed:
-                        for rank_class in step.classes:
-                            overlapping[rank_class] = True
+                if step.plan is not None and any(s.sm_share or s.memory_share for s in step.legs):
+                    for rank_class in step.classes:
+                        overlapping[rank_class] = True
     for stream in streams:
         own = compute_streams[stream.rank_class]
         for steps in {id(steps): steps for _, steps in stream.segments}.values():
             for step in steps:
-                if step.code == COLLECTIVE:
+                if step.code == COLLECTIVE and step.parties == 1:
                     single_stream = len({name for _, name in compiler.users[step.key]}) == 1
                     used = {r for s in step.legs for r, _ in s.uses}
                     alone = not used & changing and all(owners[r] == {step.key} for r in used)
                     untaxed = own <= {stream.name} or not any(
                         s.sm_share or s.memory_share for s in step.legs
                     )
-                    step.quick = step.parties == 1 and single_stream and alone and untaxed
+                    step.quick = single_stream and alone and untaxed
     return tuple(overlapping)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from sim.program import Allocate, Free, Op, Signal, Wait
-from workloads.layers import Part, Sizes, layer_parts, mlp_parts
+from workloads.layers import Part, Sizes, layer_parts, with_load
 from workloads.layers.ends import embedding, head
 from workloads.layers.mtp import mtp_parts
 from workloads.layers.part import COMPUTE, Lanes, join, lanes, repeat
@@ -82,15 +82,13 @@ class Chunk:
 
     def _layer(self, kind: LayerKind, number: int) -> tuple[Part, ...]:
         """Return the parts of a layer; those of experts by how many tokens come here."""
-        even = self.sizes.plan.routing == UNIFORM or kind.mlp != "moe"
-        key = kind if even else kind._replace(mlp="none")
-        if key not in self.known:
-            self.known[key] = tuple(layer_parts(self.sizes, key))
-        if even:
-            return self.known[key]
-        loads = loads_of(self.sizes.plan, self.sizes.model.num_experts, number, self.microbatch)
-        loaded = replace(self.sizes, load=loads[self.expert_rank])
-        return (*self.known[key], *mlp_parts(loaded, kind))
+        sizes = self.sizes
+        if kind not in self.known:
+            self.known[kind] = tuple(layer_parts(sizes, kind))
+        if sizes.plan.routing == UNIFORM or kind.mlp != "moe":
+            return self.known[kind]
+        loads = loads_of(sizes.plan, sizes.model.num_experts, number, self.microbatch)
+        return with_load(self.known[kind], replace(sizes, load=loads[self.expert_rank]), kind)
 
     @cached_property
     def buckets(self) -> tuple[tuple[int, ...], ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sim.errors import PlanError
 from workloads.layers.attention import attention_block
 from workloads.layers.mlp import mlp_block
-from workloads.layers.moe import moe_block
+from workloads.layers.moe import experts, moe_block
 from workloads.layers.part import Part
 from workloads.layers.sizes import Sizes
 from workloads.model import LayerKind
@@ -45,4 +45,13 @@ def mlp_parts(sizes: Sizes, kind: LayerKind) -> list[Part]:
     return MLPS[kind.mlp](sizes, kind)
 
 
-__all__ = ["MIXERS", "MLPS", "Part", "Sizes", "layer_parts", "mixer_parts", "mlp_parts"]
+def with_load(parts: tuple[Part, ...], loaded: Sizes, kind: LayerKind) -> tuple[Part, ...]:
+    """Return the parts of a layer with those that depend on how many tokens come here made for that."""
+    routed = {part.name: part for part in experts(loaded)}
+    if routed.keys() <= {part.name for part in parts} and not loaded.recomputes("moe"):
+        return tuple(routed.get(part.name, part) for part in parts)
+    first = len(parts) - len(MLPS[kind.mlp](loaded, kind))
+    return (*parts[:first], *mlp_parts(loaded, kind))
+
+
+__all__ = ["MIXERS", "MLPS", "Part", "Sizes", "layer_parts", "mixer_parts", "mlp_parts", "with_load"]
