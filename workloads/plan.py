@@ -184,6 +184,12 @@ def check(plan: Plan, model: Model) -> None:
         raise PlanError(
             f"tp={plan.tp} does not divide num_heads={heads}; choose tp from {divisors(heads)}"
         )
+    for field, word, heads in _mixer_heads(model):
+        if heads % (plan.tp * plan.cp):
+            raise PlanError(
+                f"tp={plan.tp} x cp={plan.cp} does not divide {field}={heads}: {word} layers split heads over both; "
+                f"choose tp x cp from {divisors(heads)}"
+            )
     if model.ffn_size and model.ffn_size % plan.tp:
         raise PlanError(
             f"tp={plan.tp} does not divide ffn_size={model.ffn_size}; choose tp from {divisors(model.ffn_size)}"
@@ -208,6 +214,14 @@ def check(plan: Plan, model: Model) -> None:
         )
     for broken in (*_expert_rules(plan, model), *_idle_options(plan, model)):
         raise PlanError(broken)
+
+
+def _mixer_heads(model: Model) -> Iterator[tuple[str, str, int]]:
+    """Yield (field, kind, heads) of the mixers a model has beside attention."""
+    kinds = {kind.attention for kind in model.layer_kinds}
+    for word, field in (("mamba", "mamba_num_heads"), ("linear", "linear_num_key_heads")):
+        if word in kinds:
+            yield field, word, getattr(model, field)
 
 
 def _expert_rules(plan: Plan, model: Model) -> Iterator[str]:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from sim.errors import PlanError
 from workloads.layers.attention import attention_block
+from workloads.layers.linear_attention import linear_block
+from workloads.layers.mamba import mamba_block
 from workloads.layers.mlp import mlp_block
 from workloads.layers.moe import experts, moe_block
 from workloads.layers.part import Part
@@ -20,6 +22,8 @@ def _nothing(sizes: Sizes, kind: LayerKind) -> list[Part]:
 MIXERS: dict[str, Block] = {
     "full": attention_block,
     "window": attention_block,
+    "mamba": mamba_block,
+    "linear": linear_block,
     "none": _nothing,
 }
 MLPS: dict[str, Block] = {"dense": mlp_block, "moe": moe_block, "none": _nothing}
