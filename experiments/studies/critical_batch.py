@@ -1,6 +1,6 @@
 """When data parallelism eats the batch, how long does training to a loss take, and what do TP and PP change?
 
-Expected: steps to a loss target are s0 (1 + Bc / B): beyond the critical batch Bc a larger batch buys no fewer steps, so
+Expected: steps to a loss target are s0 (1 + Bc / B): beyond the critical batch Bc larger batches buy no fewer steps, so
 adding devices by data parallelism stops paying, and they are better spent on a shorter step by TP and PP (CS336
 lecture 8; McCandlish et al. 2018, 1812.06162, eq. 2.11). Bc = 2e8 tokens / L^4.76 (Kaplan et al. 2020, 2001.08361,
 eq. 5.3), at L = 2.3 3.8 million tokens.
@@ -9,7 +9,7 @@ eq. 5.3), at L = 2.3 3.8 million tokens.
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.study import replay, write
-from experiments.study_figure import figure, legend, line, powers, short
+from experiments.study_figure import figure, legend, line, powers
 from sim.units import MEGA
 from workloads.plan import Plan
 
@@ -135,7 +135,6 @@ def plot(frame: "pd.DataFrame") -> "Figure":
         powers(axes, counts, "H100s")
     powers(left, (0.125, 0.25, 0.5, 1, 2, 4, 8, 16), "time to the loss target / s0, s", axis="y")
     powers(right, (0.0625, 0.25, 1, 4, 16), "batch chosen / critical batch", axis="y")
-    right.set_yticklabels([short(v) for v in (0.0625, 0.25, 1, 4, 16)])
     legend(left, loc="lower left")
     return made
 

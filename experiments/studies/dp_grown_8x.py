@@ -78,6 +78,7 @@ def plot(frame: "pd.DataFrame") -> "Figure":
     ]
     bars(right, names, groups, text="%.1f", first=2)
     right.set_title("CPU seconds, on the machine at hand", fontsize=10, loc="left")
+    left.yaxis.set_major_formatter("{x:,.0f}")
     for axes in (left, right):
         legend(axes, loc="upper left")
         axes.margins(y=0.3)
