@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from experiments.cli_output import AsJson, Overrides, emit, table, working
+from experiments.cli_simulate import check_writable, page
 from sim.errors import InputError
 
 FIGURES = (
@@ -19,11 +21,15 @@ FIGURES = (
 def compare(
     runs: Annotated[list[str], typer.Argument(help="Two or more run files or run presets.")],
     overrides: Overrides = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="F.html", help="Write one page of all, aligned in time.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs at equal tokens a step: figures, and the ledger cause by cause."""
     from experiments.runfile import load_run
 
+    check_writable(report)
     if len(runs) < 2:
         raise InputError(f"compare needs two runs or more, got only {runs[0]}")
     configs = [load_run(run, overrides or ()) for run in runs]
@@ -37,13 +43,19 @@ def compare(
     from experiments.simulation import simulate_run
 
     answers: list[dict[str, Any]] = []
+    results = []
     for config in configs:
         with working(f"simulating {config.name}"):
-            answer = {"name": config.name, **simulate_run(config, merged=True).summary()}
+            result = simulate_run(config, merged=True)
+            answer = {"name": config.name, **result.summary()}
+        results.append(result)
         spread = band(category_of(config))
         answer["low_step_time_s"] = answer["step_time_s"] * spread.low
         answer["high_step_time_s"] = answer["step_time_s"] * spread.high
         answers.append(answer)
+    if report:
+        with working("writing the page"):
+            page(list(zip(configs, results, answers, strict=True)), report)
     names = [answer["name"] for answer in answers]
     order = max(band(category_of(config)).order for config in configs)
     faster = _faster(answers, order)

@@ -1,8 +1,8 @@
 """``simulate``: one training step of a run, as numbers, a Gantt chart and a trace."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from sim.errors import InputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from experiments.runfile import RunConfig
     from experiments.simulation import Result
 
 Window = tuple[float, float]
@@ -31,19 +32,18 @@ def simulate(
         Path | None, typer.Option(metavar="F.html", help="Write a self-contained page.")
     ] = None,
     what_if: Annotated[
-        bool, typer.Option("--what-if", help="Replay with each resource faster.")
+        bool, typer.Option("--what-if", help="Replay with each resource twice as fast, and free.")
     ] = False,
+    what_if_chart: Annotated[
+        Path | None, typer.Option(metavar="F.png", help="Draw --what-if.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Simulate one training step."""
-    if what_if:
-        raise InputError("--what-if is not yet available; change the cluster with --set instead")
-    if report:
-        raise InputError("--report is not yet available; use --gantt F.png or --trace F.json")
     window = parse_window(gantt_window) if gantt_window is not None else None
     if window and not gantt:
         raise InputError("--gantt-window says what --gantt draws; give --gantt F.png too")
-    for path in (gantt, trace):
+    for path in (gantt, trace, report, what_if_chart):
         check_writable(path)
 
     from experiments.runfile import load_run
@@ -54,11 +54,19 @@ def simulate(
     with working(f"simulating {config.name} on {config.cluster.num_devices:,} devices"):
         result = simulate_run(config)
         summary = result.summary()
+    with working("looking for what would fit"):
+        if not summary["fits"]:
+            summary["would_fit"] = suggestions(config)
+    with working("asking what if"):
+        if what_if or what_if_chart:
+            summary["what_if"] = ask(config, result, what_if_chart)
     with working("drawing"):
         if gantt:
             draw(result, gantt, window)
         if trace:
             write(result, trace)
+        if report:
+            page([(config, result, summary)], report)
 
     def view() -> Iterator["RenderableType"]:
         from experiments.simulation_view import simulation_view
@@ -80,6 +88,43 @@ def write(result: "Result", path: Path) -> None:
     from sim.trace import write_trace
 
     write_trace(result.timeline, path)
+
+
+def suggestions(config: "RunConfig") -> list[dict[str, Any]]:
+    """Return single changes of the plan and whether each would fit."""
+    from experiments.fit import would_fit
+
+    return would_fit(config)
+
+
+def ask(config: "RunConfig", result: "Result", chart: Path | None) -> list[dict[str, Any]]:
+    """Return the step with each resource faster, and draw it."""
+    from experiments.what_if import what_if, what_if_figure
+
+    rows = what_if(config, result.timeline)
+    if chart:
+        what_if_figure(rows, config.name).savefig(chart)
+    return rows
+
+
+def page(runs: "Sequence[tuple[RunConfig, Result, Mapping[str, Any]]]", path: Path) -> None:
+    """Write the page of one run, or of several on one clock."""
+    from experiments.simulation_view import title_lines
+    from sim.report import ReportRun, write_report
+
+    write_report(
+        [
+            ReportRun(
+                name=config.name,
+                timeline=result.timeline,
+                summary=summary,
+                facts=title_lines(config),
+                parts=result.parts,
+            )
+            for config, result, summary in runs
+        ],
+        path,
+    )
 
 
 def parse_window(text: str) -> Window:

@@ -37,7 +37,7 @@ Read by nvidia-smi for an idle PyTorch process on A100 and H100; not fitted."""
 COMMUNICATOR_BYTES = 64 * MiB
 """Device memory of one communicator: NCCL's default channels x 4 MiB buffers of each direction, a few in use."""
 FRAGMENTATION = 0.03
-"""Share of live bytes that an allocator holds on top (rounding, cached blocks); up to twice this is called borderline."""
+"""Share of live bytes an allocator holds on top (rounding, cached blocks); up to twice this is called borderline."""
 
 MANY_OPS = 1_000_000
 """Ops of all scripts above which a replay merges runs of them."""
@@ -145,8 +145,8 @@ class Result:
 def verdict(driver_bytes: float, live_bytes: float, capacity: float) -> str:
     """Say whether it fits; borderline where the allocator's overhead decides.
 
-    
-    ('fits', 'borderline', 'does not fit')
+    >>> [verdict(gb * GiB, gb * GiB, 80 * GiB) for gb in (70.0, 79.0, 90.0)]
+    ['fits', 'borderline', 'does not fit']
     """
     if driver_bytes + FRAGMENTATION * live_bytes <= capacity:
         return "fits"

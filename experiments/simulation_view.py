@@ -1,6 +1,6 @@
 """A simulated step for people: the plan, the numbers, the ledger as a bar, memory by stage, assumptions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -9,34 +9,28 @@ from rich.text import Text
 
 from experiments.cli_output import table
 from experiments.runfile import RunConfig
+from sim.palette import cause_hue
 from sim.units import GiB
 
 COLUMNS = 40
 """Characters of the longest bar."""
-COLOURS = {
-    "compute": "blue",
-    "recompute": "cyan",
-    "exposed": "red",
-    "bubble": "yellow",
-    "wait": "yellow",
-    "host": "magenta",
-    "launch": "magenta",
-    "optimizer": "green",
-}
-"""Colour of a ledger cause by the first word it has of these."""
 STAGES_SHOWN = 32
 
 
 def simulation_view(config: RunConfig, summary: Mapping[str, Any]) -> Iterator[RenderableType]:
     """Yield what ``simulate`` prints for people."""
-    yield _title(config)
+    yield Text("\n".join(title_lines(config)))
     yield _numbers(summary)
     yield _ledger(summary["ledger"]["mean"], summary["step_time_s"])
     yield _memory(summary)
+    if "would_fit" in summary:
+        yield _would_fit(summary["would_fit"])
+    if "what_if" in summary:
+        yield _what_if(summary["what_if"])
     yield _notes(summary)
 
 
-def _title(config: RunConfig) -> RenderableType:
+def title_lines(config: RunConfig) -> list[str]:
     """Return the run, its machine and its plan, three lines."""
     plan, model, cluster = config.plan, config.model, config.cluster
     degrees = ("tp", "cp", "ep", "etp", "pp", "dp")
@@ -50,7 +44,7 @@ def _title(config: RunConfig) -> RenderableType:
         f"  {plan.global_batch:,} sequences of {plan.seq_len:,} a step, {plan.num_microbatches}"
         f" microbatches of {plan.microbatch} a rank",
     )
-    return Text("\n".join(line.rstrip() for line in lines))
+    return [line.rstrip() for line in lines]
 
 
 def _numbers(summary: Mapping[str, Any]) -> RenderableType:
@@ -86,13 +80,8 @@ def _ledger(mean: Mapping[str, float], step: float) -> RenderableType:
     for cause, seconds in causes:
         bar = "█" * round(COLUMNS * seconds / longest)
         line = Text(f"  {cause:<{width}}  {seconds:9.4f} s {seconds / step:6.1%}  ")
-        lines.append(line.append(bar, style=_colour(cause)))
+        lines.append(line.append(bar, style=cause_hue(cause).colour))
     return Padding(Group(*lines), (1, 0, 0, 0), expand=False)
-
-
-def _colour(cause: str) -> str:
-    """Return the colour of a ledger cause."""
-    return next((colour for word, colour in COLOURS.items() if word in cause.lower()), "white")
 
 
 def _memory(summary: Mapping[str, Any]) -> RenderableType:
@@ -114,12 +103,45 @@ def _memory(summary: Mapping[str, Any]) -> RenderableType:
 
 def _verdict(summary: Mapping[str, Any]) -> str:
     """Say whether the step fits, and if not, what the fullest stage is full of."""
+    verdicts = {stage["verdict"] for stage in summary["memory"]}
+    if summary["fits"] and "borderline" in verdicts:
+        return "borderline: the allocator's rounding and fragmentation decide"
     if summary["fits"]:
         return "it fits"
     stage = max(summary["memory"], key=lambda stage: float(stage["driver_bytes"]))
     held = stage["breakdown"]
     largest = sorted(held, key=lambda name: -float(held[name]))[:3]
     return "IT DOES NOT FIT: " + ", ".join(f"{n} {held[n] / GiB:.1f} GiB" for n in largest)
+
+
+def _would_fit(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return the single changes that were tried, and what each would need."""
+    shown = [
+        (row["change"], row["verdict"], row["driver_bytes"] / GiB, f"{row['step_time_s']:.4g} s")
+        for row in rows
+    ]
+    columns = ("one change", "verdict", "GiB of the driver, fullest stage", "step time")
+    title = (
+        "what would make it fit" if any(row["fits"] for row in rows) else "no single change fits"
+    )
+    return Padding(table(shown, columns, title), (1, 0, 0, 0), expand=False)
+
+
+def _what_if(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return the step with each resource faster: largest gain first, and a bar of what is left of the step."""
+    shown = []
+    for row in sorted(rows, key=lambda row: float(row["free_s"])):
+        twice, free = (
+            f"{row[f'{key}_s']:.4g} s ({0.0 - row[f'{key}_gain']:+.1%})"
+            for key in ("twice_as_fast", "free")
+        )
+        share = max(1.0 - row["free_gain"], 0.0)
+        shown.append(
+            (row["resource"].replace("_", " "), twice, free, "█" * round(24 * share), row["what"])
+        )
+    columns = ("if this were", "twice as fast", "free", "step if free", "what it is")
+    title = f"what if: the step of {rows[0]['step_time_s']:.4g} s, replayed"
+    return Padding(table(shown, columns, title), (1, 0, 0, 0), expand=False)
 
 
 def _notes(summary: Mapping[str, Any]) -> RenderableType:
