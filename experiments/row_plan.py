@@ -9,7 +9,7 @@ from typing import Any
 from experiments.row_cluster import num_slices
 from experiments.row_experts import experts_of
 from experiments.row_recompute import recompute_of
-from experiments.row_software import Habits
+from experiments.row_software import Habits, attention_of
 from experiments.row_text import Row, UnsupportedError, flag, needed, text, whole
 from sim.errors import InputError, PlanError
 from workloads.model import Model
@@ -67,6 +67,7 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
         notes.append(f"attention kernel: {named[0]}, as the framework's name says")
     if habits.dropout:
         notes.append("dropout: on, the default of Megatron-LM's GPT scripts")
+    values["attention"] = attention_of(row)
     plan = Plan(**values, software=profile, context=habits.context, dropout=habits.dropout)
     check(plan, model)
     return plan, tuple(notes)

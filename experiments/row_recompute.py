@@ -51,7 +51,7 @@ def recompute_of(
     if found == "half":
         result["recompute_layers"] = max(1, layers // 2)
     elif found == "selective":
-        result |= _modules(stated, text(row, "notes").lower(), notes)
+        result |= _modules(stated, text(row, "notes").lower(), model, notes)
     elif count and found == "full":
         stages = 1 if "per stage" in stated or "partial-full" in stated else values["chunks"]
         result["recompute_layers"] = min(layers, max(1, int(count[1]) // stages))
@@ -65,15 +65,17 @@ def recompute_of(
     return result
 
 
-def _modules(stated: str, words: str, notes: list[str]) -> dict[str, Any]:
+def _modules(stated: str, words: str, model: Model, notes: list[str]) -> dict[str, Any]:
     """Return the modules a selective recomputation names; none named is the attention core."""
     listed = IN_BRACKETS.search(stated) or NAMED.search(words)
     if not listed:
         return {}
     names = [name.strip() for name in re.split(r"[,+/]| and ", listed[1]) if name.strip()]
     found = [next((m for pattern, m in MODULES if re.search(pattern, name)), "") for name in names]
-    unknown = [name for name, module in zip(names, found, strict=True) if not module]
-    if unknown:
-        notes.append(f"recompute of {', '.join(unknown)} is not modelled")
-    modules = tuple(dict.fromkeys(module for module in found if module))
+    absent = {"mla_up_proj": not model.is_mla, "shared_experts": not model.shared_width}
+    absent |= dict.fromkeys(("moe_act", "moe"), not model.is_moe)
+    left = [n for n, module in zip(names, found, strict=True) if not module or absent.get(module)]
+    if left:
+        notes.append(f"recompute of {', '.join(left)} is not modelled")
+    modules = tuple(dict.fromkeys(m for m in found if m and not absent.get(m)))
     return {"recompute_modules": modules} if modules else {"recompute": "none"}

@@ -32,7 +32,7 @@ class Habits:
 
 MEGATRON_2021 = Habits(profile="megatron-2021", zero=0, dropout=True)
 MEGATRON_2022 = Habits(profile="megatron-2022", zero=0, dropout=True)
-ZERO_BUBBLE = Habits(profile="megatron-2022", zero=0)
+ZERO_BUBBLE = Habits(profile="megatron-2022", zero=0, dropout=True)
 DEEPSPEED_3D = Habits(profile="megatron-deepspeed", dropout=True)
 MEGATRON = Habits(profile="megatron-core", context="ring", sequence_parallel=True)
 NEMO = replace(MEGATRON, tp_overlap=True)
@@ -67,6 +67,10 @@ FRAMEWORKS: tuple[tuple[str, Habits], ...] = (
 """Pattern in the framework's name -> its habits; the first that fits. Read in each framework's documentation."""
 MEGATRON_YEARS = ((2021, MEGATRON_2021), (2022, MEGATRON_2022))
 """Megatron-LM up to a year: before flash attention and overlapped reductions."""
+TRITON = re.compile(r"flash attention \(triton\)")
+"""flash_attn_triton of 2023 is the first FlashAttention's algorithm."""
+FLASH = re.compile(r"\bfa([234])\b[\w ]*? on (\w+)")
+"""``FA3 on H200``: a version of FlashAttention and the device it ran on."""
 COMPILED = re.compile(r"compil")
 
 
@@ -89,4 +93,19 @@ def _compiled(row: Row) -> bool:
     return bool(COMPILED.search(text(row, "notes").lower())) or text(row, "dtype").lower() in (
         "fp8",
         "nvfp4",
+    )
+
+
+def attention_of(row: Row) -> str:
+    """Return the attention kernel a row names, or ``auto``.
+
+    >>> attention_of({"hardware": "B200", "notes": "FA3 on H200, FA4 beta on B200"})
+    'fa4'
+    """
+    if TRITON.search(text(row, "framework").lower()):
+        return "fa1"
+    hardware = text(row, "hardware").lower()
+    named = FLASH.findall(text(row, "notes").lower())
+    return next(
+        (f"fa{version}" for version, device in named if hardware.startswith(device)), "auto"
     )
