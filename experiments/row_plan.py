@@ -65,6 +65,9 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     if named and not profile.startswith("megatron-20"):
         values["attention"] = named[0]
         notes.append(f"attention kernel: {named[0]}, as the framework's name says")
+    if model.positions == "alibi" and profile.startswith("megatron-core"):
+        values["attention"] = "unfused"
+        notes.append("attention kernel: unfused, as the fused ones take no ALiBi bias")
     if habits.dropout:
         notes.append("dropout: on, the default of Megatron-LM's GPT scripts")
     values["attention"] = attention_of(row)

@@ -82,7 +82,9 @@ def attention_time(kernel: Attention, device: Device) -> float:
     width = (kernel.head_dim + (kernel.v_head_dim or kernel.head_dim)) / 2.0
     keys = kernel.num_scores / kernel.seq_q
     wasted = c.fill + (c.diagonal if kernel.causal else 0.0)
-    work = kernel.flops * (1.0 + c.softmax / width) * (1.0 + wasted / keys)
+    # A matrix unit wider than a head works on the head's part of itself only (256-wide units of TPU v6e and 7x).
+    unused = max(device.calibration.get("tile.width", 0.0) / width, 1.0)
+    work = kernel.flops * unused * (1.0 + c.softmax / width) * (1.0 + wasted / keys)
     length = kernel.seq_q if kernel.direction == "fwd" else kernel.seq_kv
     tiles = kernel.batch * kernel.heads * ceil(length / TILE)
     waves = ceil(tiles / device.compute_units) * device.compute_units / tiles

@@ -68,6 +68,11 @@ class Sizes:
         return self.plan.recompute == "selective" and module in self.plan.recompute_modules
 
     @cached_property
+    def wgrad_dtype(self) -> str:
+        """Precision of weight gradients: int8 training keeps them in bf16 (AQT: forward and input gradient at 8 bits)."""
+        return "bf16" if self.gemm_dtype == "int8" else self.gemm_dtype
+
+    @cached_property
     def hidden_bytes(self) -> float:
         """Bytes of one (tokens, hidden) tensor."""
         return self.tokens * self.model.hidden_size * self.value
@@ -91,7 +96,8 @@ class Sizes:
         """Return a product in the plan's precision; a weight gradient accumulates in fp32 where fused."""
         accumulate = phase == "W" and self.software.fused_wgrad
         out = DTYPE_BYTES["fp32"] if accumulate and self.software.fp32_grads else self.value
-        kernel = Gemm(m, n, k, dtype=self.gemm_dtype, out_bytes=out, accumulate=accumulate)
+        dtype = self.wgrad_dtype if phase == "W" else self.gemm_dtype
+        kernel = Gemm(m, n, k, dtype=dtype, out_bytes=out, accumulate=accumulate)
         return Compute(name, kernel, phase, waits=waits, signals=signals, starts=starts)
 
     def cast(self, name: str, values: float, phase: str) -> tuple[Op, ...]:
