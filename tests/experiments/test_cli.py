@@ -11,7 +11,6 @@ import pytest
 
 from experiments.cli import COMMANDS, main
 from experiments.cli_output import cell, plain, working
-from experiments.cli_scoreboard import summarise
 from experiments.cli_simulate import parse_window
 from sim.errors import DeadlockError, InputError
 
@@ -72,7 +71,7 @@ def fake_module(monkeypatch: pytest.MonkeyPatch) -> FakeModule:
 @pytest.fixture
 def fake_simulation(fake_module: FakeModule) -> None:
     result = SimpleNamespace(summary=lambda: dict(SUMMARY), timeline="the timeline")
-    fake_module("experiments.simulation", simulate_run=lambda config: result, Result=object)
+    fake_module("experiments.simulation", simulate_run=lambda config, **_: result, Result=object)
 
 
 @pytest.mark.parametrize("change", BAD_SETS)
@@ -186,7 +185,8 @@ def test_simulate_names_what_fills_the_memory_when_it_does_not_fit(
     fake_module: FakeModule, capsys: Capture
 ) -> None:
     result = SimpleNamespace(summary=lambda: {**SUMMARY, "fits": False}, timeline=None)
-    fake_module("experiments.simulation", simulate_run=lambda config: result, Result=object)
+    fake_module("experiments.fit", would_fit=lambda config: [])
+    fake_module("experiments.simulation", simulate_run=lambda config, **_: result, Result=object)
     assert main(["simulate", "llama3-405b"]) == 0
     assert "DOES NOT FIT: activations 40.0 GiB, parameters 17.0 GiB" in capsys.readouterr().out
 
@@ -228,19 +228,6 @@ def test_compare_sets_runs_side_by_side_at_equal_tokens(capsys: Capture) -> None
     assert main(["compare", "llama3-405b", "llama3-405b-8192"]) == 0
     assert main(["compare", "llama3-405b", "gpt3-175b"]) == 2
     assert "tokens a step differ" in capsys.readouterr().err
-
-
-def test_scoreboard_summarises_rows() -> None:
-    rows = [
-        {"status": "ok", "predicted_time_s": p, "measured_time_s": 1.0, "reason": ""}
-        for p in (0.9, 1.0, 1.1, 1.2)
-    ]
-    summary = summarise([*rows, {"status": "invalid", "reason": "no bytes"}])
-    assert (summary["num_rows"], summary["ok"], summary["invalid"]) == (5, 4, 1)
-    assert summary["time_s"]["scored"] == 4
-    assert summary["time_s"]["median_abs_error"] == pytest.approx(0.1)
-    assert summary["time_s"]["p90_abs_error"] == pytest.approx(0.2)
-    assert summary["time_s"]["bias"] == pytest.approx(0.05)
 
 
 def test_schedule_plays_one(capsys: Capture) -> None:
