@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent / "data"
 """Where the tables that ship are: ``runs.csv``, ``collectives.csv``, ``kernels.csv``."""
 REASONS = 12
+NAME = 60
+"""Characters of a source that are shown."""
+SOURCES = {
+    "runs": "by source; no constant is fitted on a run, so each is as good as left out",
+    "collectives": "by source; constants of links are fitted on these, a vote a source (experiments.calibration)",
+    "kernels": "by source; constants of devices are fitted on these (experiments.calibration)",
+}
 LABELS = ("id", "hardware", "device", "collective", "kernel", "dtype", "n_devices", "nbytes")
 ERRORS = ("measured", "scored", "groups", "median_abs_error", "p90_abs_error", "bias")
 HEADS = ("measured", "scored", "groups", "median", "90th pct", "bias")
@@ -108,10 +115,14 @@ def _view(kind: str, summary: Mapping[str, Any], scored: Sequence["Scored"]) -> 
     lines = [_error_row(q, summary[q]) for q in quantities]
     lines += [_error_row(name, found) for name, found in summary["sets"].items()]
     parts.append(
-        table(lines, ("error of", *HEADS), "errors over groups of (source, model, hardware)")
+        table(
+            lines,
+            ("error of", *HEADS),
+            f"errors over groups of equal {', '.join(TABLES[kind].group)}",
+        )
     )
-    lines = [_error_row(name, found) for name, found in summary["by_source"].items()]
-    parts.append(table(lines, ("source", *HEADS), "by source; no constant is fitted on a run"))
+    lines = [_error_row(name[:NAME], found) for name, found in summary["by_source"].items()]
+    parts.append(table(lines, ("source", *HEADS), SOURCES[kind]))
     counted = [item for item in scored if TABLES[kind].counts(item.row)]
     for quantity in quantities:
         found = [
