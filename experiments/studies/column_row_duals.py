@@ -91,13 +91,14 @@ def plot(frame: pd.DataFrame) -> "Figure":
     title = "Forward and backward mirror each other: f is nothing, then all-reduce; g the reverse"
     chart, panels = figure(title, 2, sharey=True)
     places = [(layer, way) for layer in LAYERS for way in ("forward", "backward")]
-    names = [f"{LAYERS[layer]}\n{way}" for layer, way in places]
+    short = {"forward": "fwd", "backward": "bwd"}
+    names = [f"{LAYERS[layer]}\n{short[way]}" for layer, way in places]
     for axes, (parallel, part) in zip(panels, frame.groupby("sequence_parallel"), strict=True):
         sent = part.groupby(["kind", "layer", "pass"])["sent_mib"].sum()
         kinds = [kind for kind in COLOURS if kind in set(part["kind"])]
         parts = {kind: [float(sent.get((kind, *place), 0.0)) for place in places] for kind in kinds}
         stacked(axes, names, parts, COLOURS)
-        axes.tick_params(axis="x", labelsize=7)
+        axes.tick_params(axis="x", labelsize=8)
         what = "with sequence parallelism" if parallel else "tensor parallelism alone"
         label(axes, "", "" if parallel else "MiB a rank sends in one layer", what)
         legend(axes, ncols=2, loc="upper left")

@@ -121,7 +121,7 @@ class Communicator:
         if algorithm != "ep":
             part = np.asarray(spread.shares)
             matrix = np.broadcast_to(part, (self.size, self.size)) * nbytes
-            return self.all_to_all(matrix.T * self.size if spread.back else matrix)
+            return self.all_to_all(matrix.T if spread.back else matrix)
         key = ("ep", spread)
         if key not in self._spreads:
             stage = expert_stage(self.cluster, self.groups, spread)

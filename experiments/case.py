@@ -1,0 +1,133 @@
+"""Case: a published training run beside its replay, and replays with one knob turned."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from experiments.chart import figure, label
+from experiments.study_figure import GREY, SERIES
+from experiments.trial import Row, numbers, trial
+from sim.metrics import exposed_communication, mfu
+from workloads.plan import Plan
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+AS_RUN = "as run"
+"""Name of the variant with the published plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A run: its plan, the published step time (s; 0: not published) and where that is from, and knobs to turn.
+
+    ``knobs``: name of a variant -> fields of the plan that differ. ``assumed``: what the source does not state.
+    """
+
+    name: str
+    model: str
+    cluster: str
+    plan: Plan
+    published_s: float = 0.0
+    source: str = ""
+    assumed: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    knobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def case_rows(cases: Iterable[Case], *, quick: bool = False) -> list[Row]:
+    """Replay each case as run and with each knob turned (``quick``: as run only); a row each."""
+    rows = []
+    for case in cases:
+        variants: dict[str, Mapping[str, Any]] = {AS_RUN: {}, **({} if quick else case.knobs)}
+        for variant, changes in variants.items():
+            changed: dict[str, Any] = dict(changes)
+            result = trial(
+                case.model, case.cluster, replace(case.plan, **changed), **case.parameters
+            )
+            found, plan = numbers(result), result.config.plan
+            exposed = exposed_communication(result.mean)
+            most = max(exposed, key=lambda axis: exposed[axis], default="")
+            row: Row = {
+                "case": case.name,
+                "variant": variant,
+                "devices": plan.num_devices,
+                "plan": plan_text(plan),
+            }
+            row |= {
+                "step_time_s": found["step_time_s"],
+                "published_s": case.published_s or float("nan"),
+            }
+            row |= {
+                key: found[key]
+                for key in ("tflops_per_device", "mfu", "bubble_fraction", "exposed_fraction")
+            }
+            row |= {"mfu_causal": mfu(result.timeline, "causal"), "most_exposed": most}
+            row |= {
+                "peak_memory_gib": found["peak_memory_gib"],
+                "fits": found["fits"],
+                "source": case.source,
+            }
+            rows.append(row | {"assumed": case.assumed})
+    return rows
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the degrees of a plan that are not 1, its sharding and its schedule."""
+    parts = [
+        f"{d.upper()}{getattr(plan, d)}"
+        for d in ("tp", "cp", "pp", "ep", "etp", "dp")
+        if getattr(plan, d) > 1
+    ]
+    parts += [f"v{plan.chunks}"] if plan.chunks > 1 else []
+    return " ".join([*parts, f"ZeRO-{plan.zero}", *([plan.schedule] if plan.pp > 1 else [])])
+
+
+def case_figure(frame: "pd.DataFrame", title: str, *, height: float = 4.4) -> "Figure":
+    """Draw step time against the published one, and what each knob changes."""
+    chart, (left, right) = figure(title, 2, height=height)
+    run = frame[frame["variant"] == AS_RUN]
+    at = range(len(run))
+    left.barh([i - 0.2 for i in at], run["step_time_s"], 0.38, color=SERIES[0], label="replayed")
+    left.barh(
+        [i + 0.2 for i in at],
+        run["published_s"].fillna(0.0),
+        0.38,
+        color=SERIES[1],
+        label="published",
+    )
+    for i, row in enumerate(run.itertuples()):
+        replayed, published = float(str(row.step_time_s)), float(str(row.published_s))
+        known = published == published
+        text = f"{replayed / published - 1:+.0%}" if known else "not published"
+        left.text(
+            max(replayed, published if known else 0.0), i, f" {text}", va="center", fontsize=8.5
+        )
+    left.set_yticks(list(at), [f"{r.case}\n{r.plan}" for r in run.itertuples()], fontsize=8)
+    left.margins(x=0.3)
+    label(left, "step time (s)", "", "replayed and published")
+    left.set_ylim(max(len(run) - 0.3, 1.4), min(-0.7, len(run) - 3.0))
+    left.legend(fontsize=8.5, frameon=False, loc="upper right" if len(run) < 3 else "lower right")
+    _knobs(right, frame)
+    for axes in (left, right):
+        axes.grid(visible=False, axis="y")
+    return chart
+
+
+def _knobs(axes: Any, frame: "pd.DataFrame") -> None:
+    base = frame[frame["variant"] == AS_RUN].set_index("case")["step_time_s"]
+    turned = frame[frame["variant"] != AS_RUN]
+    change = [float(str(r.step_time_s)) / base[r.case] - 1 for r in turned.itertuples()]
+    colours = [SERIES[3] if fits else GREY for fits in turned["fits"]]
+    axes.barh(range(len(turned)), change, 0.7, color=colours)
+    for place, value in enumerate(change):
+        axes.text(max(value, 0.0), place, f" {value:+.0%}", va="center", fontsize=8.5)
+    several = len(base) > 1
+    names = [f"{r.case}: {r.variant}" if several else str(r.variant) for r in turned.itertuples()]
+    axes.set_yticks(range(len(turned)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.axvline(0, color=GREY, lw=0.8)
+    axes.margins(x=0.25)
+    axes.xaxis.set_major_formatter("{x:+.0%}")
+    label(axes, "change of step time", "", "one knob turned (grey: does not fit)")
