@@ -50,6 +50,9 @@ def study(
         as_json,
         lambda: [table([[row[key] for key in shown] for row in rows], shown)],
     )
+    if failed := [row["name"] for row in rows if row.get("failed")]:
+        typer.echo(f"error: claims that do not hold: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)
 
 
 def _run(names: list[str], out: Path, *, quick: bool) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """A study: one question, a module with ``run``, ``check`` and ``plot``; this replays, runs it and keeps the answer."""
 
+import csv
 import time
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+RESULTS = Path("results")
+"""Where whole tables are kept."""
 CPU_SUFFIX = "_cpu_s"
 """Columns so named are measured on the machine at hand; nobody compares them."""
 INDEX_HEAD = """# Studies
@@ -72,8 +75,24 @@ def table_text(frame: "pd.DataFrame") -> str:
     return str(frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
+def moved_rows(text: str, known: Path) -> list[str]:
+    """Return the rows of a table that a known table lacks; columns of CPU seconds are not compared."""
+    return [row for row in _compared(text) if row not in set(_compared(known.read_text("utf-8")))]
+
+
+def _compared(text: str) -> list[str]:
+    """The rows of a CSV text as texts, without columns of CPU seconds."""
+    rows = list(csv.reader(text.splitlines()))
+    kept = [i for i, column in enumerate(rows[0]) if not column.endswith(CPU_SUFFIX)]
+    return [",".join(row[i] for i in kept) for row in rows]
+
+
 def run_study(name: str, folder: Path, *, quick: bool = False) -> dict[str, Any]:
-    """Run a study, write table.csv, figure.png and finding.txt into ``folder``, and say what it found."""
+    """Run a study, write table.csv, figure.png and finding.txt into ``folder``, and say what it found.
+
+    The rows of the quick form must stand in the table of ``results``, where there is one. Raises `AssertionError` if
+    they do not, or the claim does not hold.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -81,6 +100,10 @@ def run_study(name: str, folder: Path, *, quick: bool = False) -> dict[str, Any]
     start = time.process_time()
     frame = study.run(quick=quick)
     finding = study.check(frame)
+    known = RESULTS / name / "table.csv"
+    if quick and known.is_file():
+        moved = moved_rows(table_text(frame), known)
+        assert not moved, f"{len(moved)} rows are not in {known}, first {moved[0]}: run the study"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "table.csv").write_text(table_text(frame), encoding="utf-8")
     (folder / "finding.txt").write_text(finding + "\n", encoding="utf-8")
@@ -96,9 +119,20 @@ def run_study(name: str, folder: Path, *, quick: bool = False) -> dict[str, Any]
 def run_studies(
     names: list[str], out: Path, executor: Executor, *, quick: bool = False
 ) -> list[dict[str, Any]]:
-    """Run studies in an executor, each into its own folder of ``out``; answers in the order of ``names``."""
+    """Run studies in an executor, each into its own folder of ``out``; answers in the order of ``names``.
+
+    One whose claim does not hold has ``failed``.
+    """
     jobs = [executor.submit(run_study, name, out / name, quick=quick) for name in names]
-    return [job.result() for job in jobs]
+    return [_answer(name, job) for name, job in zip(names, jobs, strict=True)]
+
+
+def _answer(name: str, job: "Future[dict[str, Any]]") -> dict[str, Any]:
+    """Return what a study found, or why its claim does not hold."""
+    try:
+        return job.result()
+    except AssertionError as why:
+        return {"name": name, "finding": f"does not hold: {why}", "failed": True, "cpu_s": 0.0}
 
 
 def module_of(name: str) -> object:
@@ -122,4 +156,4 @@ def write_index(out: Path, questions: dict[str, str]) -> None:
 def write(file: str) -> None:
     """Run the study of a module's ``__file__`` and write its answer into ``results``."""
     name = Path(file).stem.replace("_", "-")
-    run_study(name, Path("results") / name)
+    run_study(name, RESULTS / name)
