@@ -173,7 +173,25 @@ def grouped_gemm_time(kernel: GroupedGemm, device: Device) -> float:
 def steady(device: Device) -> Device:
     """Return ``device`` as a long run finds it: at the clock its power limit leaves, no boost.
 
-    The tables of measured kernels are short benchmarks; a training step lasts seconds.
+    The tables of measured kernels are short benchmarks; a training step lasts seconds. A sister of the measured device
+    with another power limit (``gemm.power``: the W its constants were measured at) settles at another clock.
     """
+    boost = device.calibration.get("gemm.boost", 1.0)
     constants = {k: v for k, v in device.calibration.items() if not k.endswith(".boost")}
+    for key in constants:
+        if key.startswith("gemm.") and key.endswith(".sustained"):
+            measured = key.replace(".sustained", ".power")
+            watts = constants.get(measured, constants.get("gemm.power", 0.0))
+            constants[key] *= min(_clock(device.power or 0.0, watts), boost)
     return replace(device, calibration=constants)
+
+
+IDLE_SHARE = 0.3
+"""Share of a GPU's power limit that does not depend on its clock (leakage, memory, links); an assumption."""
+
+
+def _clock(power: float, measured: float) -> float:
+    """Clock at a power limit over that at the measured one: dynamic power goes with the cube of the clock."""
+    if not power or not measured:
+        return 1.0
+    return float(((power - IDLE_SHARE * measured) / ((1.0 - IDLE_SHARE) * measured)) ** (1.0 / 3.0))
