@@ -1,7 +1,7 @@
 """Activities: what runs, and how long it still takes when what it shares changes.
 
-A kernel shares its device with other kernels and with communication; a transfer shares links with other transfers. When the
-rate of an activity changes, the callbacks of its pending timer move to a new timer at the new time.
+A kernel shares its device with other kernels and with communication; a transfer shares links with other transfers. When
+the rate of an activity changes, the callbacks of its pending timer move to a new timer at the new time.
 """
 
 from collections.abc import Generator, Iterable
@@ -20,7 +20,8 @@ _LEAST = 0.05
 def move(timer: Timeout, delay: float) -> Timeout:
     """Let what waits on a timer wait ``delay`` from now instead; the old timer fires for nobody."""
     moved = Timeout(timer.env, max(delay, 0.0))
-    assert moved.callbacks is not None and timer.callbacks is not None
+    assert moved.callbacks is not None
+    assert timer.callbacks is not None
     moved.callbacks.extend(timer.callbacks)
     timer.callbacks.clear()
     return moved
@@ -44,7 +45,12 @@ class Kernel:
         """Seconds it still takes at its present rates."""
         sms, bandwidth, nothing = self.step.rest[self.at] if self.step.rest else (0.0, 0.0, 0.0)
         r = self.rates
-        return self.left / r[self.pieces[self.at].kind] + sms / r[0] + bandwidth / r[1] + nothing / r[2]
+        return (
+            self.left / r[self.pieces[self.at].kind]
+            + sms / r[0]
+            + bandwidth / r[1]
+            + nothing / r[2]
+        )
 
     def advance(self, now: float) -> None:
         """Work off the time since the last change."""
@@ -118,7 +124,7 @@ class DeviceState:
 def play(env: Environment, shared: Shared, devices: list[DeviceState], step: Step) -> Process:
     """Play a collective or message: its legs one after another, each a latency, then bytes at a shared rate.
 
-    One timer a leg. A leg is on its links from the start; what changes its rate during the latency counts from then on.
+    One timer a leg. A leg is on its links when its latency is over; one that meets another there has a second timer.
     """
     step.played += 1
     for leg in step.legs:
@@ -129,7 +135,7 @@ def play(env: Environment, shared: Shared, devices: list[DeviceState], step: Ste
         if leg.nbytes:
             flow = Flow(leg.ceiling, leg.weight, leg.uses)
             flow.left, flow.since = leg.nbytes, env.now + leg.latency
-            touched = shared.start(flow)
+            touched = shared.start(flow, env.now)
             flow.speed = flow.rate
             flow.timer = Timeout(env, leg.latency + flow.left / flow.rate)
             if len(touched) > 1:
@@ -141,6 +147,13 @@ def play(env: Environment, shared: Shared, devices: list[DeviceState], step: Ste
         if taxed:
             for rank_class in step.classes:
                 devices[rank_class].take(-leg.sm_share, -leg.memory_share)
+
+
+def wake(env: Environment, shared: Shared, flow: Flow) -> None:
+    """Let a flow join its links when its latency is over."""
+    timer = Timeout(env, max(flow.since - env.now, 0.0))
+    assert timer.callbacks is not None
+    timer.callbacks.append(lambda _: retime(env.now, shared.join(flow)))
 
 
 def retime(now: float, flows: Iterable[Flow]) -> None:

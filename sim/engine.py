@@ -8,11 +8,12 @@ shares with change, and their timers move. A kernel or transfer that shares noth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from simpy import Environment, Event, Timeout
 
-from sim.activity import DeviceState, Process, play, retime
+from sim.activity import DeviceState, Process, play, retime, wake
 from sim.chain import merge
 from sim.cluster import Cluster
 from sim.compile import (
@@ -52,6 +53,7 @@ class _Run:
         self.folding = folding
         self.compiled = compiled
         self.shared = Shared(compiled.capacity)
+        self.shared.wake = partial(wake, self.env, self.shared)
         self.devices = [DeviceState(self.env, overlap) for overlap in compiled.overlapping]
         self.semaphores = [
             [Semaphore(name, count) for name, count in zip(names, counts, strict=True)]
@@ -187,7 +189,7 @@ def _change_link(run: _Run, change: LinkChange) -> Process:
     yield Timeout(run.env, change.time)
     resource = run.compiled.resource_of_link.get(change.link)
     if resource is not None:
-        retime(run.env.now, run.shared.set_capacity(resource, change.bandwidth))
+        retime(run.env.now, run.shared.set_capacity(resource, change.bandwidth, run.env.now))
 
 
 def simulate(

@@ -1,9 +1,9 @@
 """Max-min fair rates of activities that share resources.
 
 An activity ``a`` works at rate r_a, at most ``ceiling[a]``, and uses ``load`` of a resource for each unit of work.
-Fairness is over flows: with weight w_a (the work rate one unit of per-flow rate gives), a level x rises from 0 for all; r_a =
-w_a x until the activity meets its ceiling or a resource it uses is full. What has met a limit is frozen, the rest
-rises on.
+Fairness is over flows: with weight w_a (the work rate one unit of per-flow rate gives), a level x rises from 0 for
+all; r_a = w_a x until the activity meets its ceiling or a resource it uses is full. What has met a limit is frozen, the
+rest rises on.
 
 The method is bottleneck-local: what the unfrozen get of a resource only grows as others freeze, so in one pass every
 resource that is the tightest of all its activities freezes them, and every activity whose ceiling is lower than what

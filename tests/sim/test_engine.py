@@ -268,10 +268,6 @@ def test_messages_that_do_not_fill_a_link_do_not_slow_each_other() -> None:
     assert bars(timeline, 0, "b") == [("t", 0, 2)]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a leg is on its links from the start of its latency, so that it costs one timer: it slows others too early",
-)
 def test_a_message_that_only_waits_out_its_latency_slows_nobody() -> None:
     """Two seconds of latency each: s moves its 4 bytes from 2 to 6, t its 2 bytes from 6 to 8."""
     timeline = simulate(two_sends(4, 2, later=4), star(3, latency=2.0))
