@@ -51,6 +51,8 @@ RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/\d+)?\s*([tg])(b|bit|bits|B)(?:it)?(?:ps|
 COUNT = re.compile(r"(?<![\w-])(\d+)\s*x(?=[\s\d])")
 INSIDE = re.compile(r"nvlink|nvswitch|nvl72|hccs|infinity fabric|xgmi|neuronlink|\bici\b")
 LINKS = re.compile(r"\((\d+) links\)")
+ODD = re.compile(r"power[- ]limited|preview|-class")
+"""Words of hardware that is not the device as sold, by how much is not stated."""
 SLICES = (
     re.compile(r"dcn between (\d+) slices"), re.compile(r"\b(\d+) slices\b"),
     re.compile(r"\b(\d+)x v\d\w*-\d+"), re.compile(r"\b(\d+) pods\b"),
@@ -131,6 +133,10 @@ def cluster_of(row: Row) -> tuple[ClusterSpec, tuple[str, ...]]:
     parts = parse(hardware)
     if parts is None or parts.family not in MACHINES:
         raise UnsupportedError(f"hardware {hardware!r}: no device of that name ships")
+    if ODD.search(hardware.lower()):
+        raise UnsupportedError(
+            f"hardware {hardware!r}: how it differs from the device as sold is not stated"
+        )
     size = whole(row, "gpus_per_node") or 0
     preset = BIG_HOSTS.get((parts.family, size), MACHINES[parts.family])
     try:

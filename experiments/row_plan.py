@@ -23,7 +23,7 @@ SCHEDULES: Mapping[str, str] = MappingProxyType(
 ZERO: tuple[tuple[str, int, bool], ...] = (
     (r"^none|^ddp", 0, True),
     (r"no reshard|shard_grad_op", 3, False),
-    (r"zero[- _]?3|fsdp|full_?shard|zero\+\+", 3, True),
+    (r"zero[- _]?3|fsdp|hsdp|full_?shard|zero\+\+", 3, True),
     (r"zero[- _]?2", 2, True),
     (r"zero[- _]?1|distributed|fused adam", 1, True),
 )

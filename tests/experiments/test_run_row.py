@@ -155,6 +155,7 @@ def test_tpu_rows_without_degrees_shard_over_all_chips() -> None:
         ({"dtype": "fp8/nvfp4"}, UnsupportedError, "which of the two ran"),
         ({"dtype": ""}, UnsupportedError, "dtype is not stated"),
         ({"hardware": "TPU v99"}, UnsupportedError, "no device of that name"),
+        ({"hardware": "B200 (power limited)"}, UnsupportedError, "as sold"),
         ({"gpus": "many"}, InputError, "gpus='many' is not a number"),
         ({"seq_len": ""}, UnsupportedError, "seq_len is not stated"),
         ({"model": "nobody-7b"}, UnsupportedError, "no shape"),
