@@ -6,18 +6,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from sim.palette import ACTION_PHASE, IDLE, PHASES, ink, mix, shade
 from workloads.schedules.action import Entry
 from workloads.schedules.timing import ScheduleTimes
 
-COLOURS = {"F": "#4477aa", "B": "#7fcdbb", "W": "#238b45", "BW": "#55a868"}
-"""Colours of the phases, as in the figures of the pipeline papers."""
 LABELS = {
     "F": "F forward",
     "B": "B input gradient",
     "W": "W weight gradient",
     "BW": "BW fused backward",
 }
-IDLE = "whitesmoke"
+FUSED = -0.2
+"""A fused backward is darker than an input gradient by this share of black."""
 MIN_LABEL = 0.012
 """A cell narrower than this part of the figure has no number."""
 
@@ -48,9 +48,9 @@ def _draw(axes: Axes, name: str, times: ScheduleTimes, end: float) -> None:
     bubble = f"makespan {times.makespan:.6g}, bubble {times.bubble_fraction:.1%}"
     axes.set_title(f"{name}: {bubble}", loc="left", fontsize=10)
     for rank, order in enumerate(times.orders):
-        axes.add_patch(Rectangle((0, rank + 0.06), times.makespan, 0.88, facecolor=IDLE))
+        axes.add_patch(Rectangle((0, rank + 0.06), times.makespan, 0.88, facecolor=IDLE.colour))
         for entry, start, stop in zip(order, times.starts[rank], times.ends[rank], strict=True):
-            _cell(axes, entry, rank, start, stop - start, end)
+            _cell(axes, entry, rank, start, stop - start, end, times.placement.chunks)
     axes.set_xlim(0, end)
     axes.set_ylim(ranks, 0)
     axes.set_yticks([rank + 0.5 for rank in range(ranks)], [str(rank) for rank in range(ranks)])
@@ -59,12 +59,14 @@ def _draw(axes: Axes, name: str, times: ScheduleTimes, end: float) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _cell(axes: Axes, entry: Entry, rank: int, start: float, length: float, end: float) -> None:
+def _cell(
+    axes: Axes, entry: Entry, rank: int, start: float, length: float, end: float, chunks: int
+) -> None:
     """Draw one action; an overlapped pair as two halves, one above the other."""
     height = 0.88 / len(entry)
     for part, token in enumerate(entry):
         bottom = rank + 0.06 + part * height
-        colour = _shade(COLOURS[token.kind], token.chunk)
+        colour = _colour(token.kind, token.chunk, chunks)
         axes.add_patch(
             Rectangle(
                 (start, bottom), length, height, facecolor=colour, edgecolor="white", linewidth=0.6
@@ -78,24 +80,24 @@ def _cell(axes: Axes, entry: Entry, rank: int, start: float, length: float, end:
                 ha="center",
                 va="center",
                 fontsize=8 if len(entry) == 1 else 5.5,
-                color="black" if token.chunk or token.kind == "B" else "white",
+                color=ink(colour),
             )
 
 
-def _shade(colour: str, chunk: int) -> tuple[float, float, float]:
-    """Return the colour of a chunk: lighter for every chunk after the first."""
-    keep = 1.0 if chunk == 0 else max(0.25, 0.65 - 0.12 * (chunk - 1))
-    values = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (1.0 - keep * (1.0 - value) for value in values)
-    return red, green, blue
+def _colour(kind: str, chunk: int, num_chunks: int) -> str:
+    """Return the colour of an action (`sim.palette`): lighter for every chunk after the first."""
+    colour = PHASES[ACTION_PHASE[kind]].colour
+    return shade(mix(colour, FUSED) if kind == "BW" else colour, chunk, num_chunks)
 
 
 def _legend(schedules: Sequence[tuple[str, ScheduleTimes]]) -> list[Patch]:
     used = {t.kind for _, s in schedules for order in s.orders for entry in order for t in entry}
     chunks = max(s.placement.chunks for _, s in schedules)
-    handles = [Patch(color=COLOURS[kind], label=LABELS[kind]) for kind in COLOURS if kind in used]
-    handles.append(Patch(facecolor=IDLE, edgecolor="lightgrey", label="idle"))
+    handles = [
+        Patch(color=_colour(kind, 0, chunks), label=LABELS[kind]) for kind in LABELS if kind in used
+    ]
+    handles.append(Patch(facecolor=IDLE.colour, edgecolor="lightgrey", label="idle"))
     if chunks > 1:
-        lighter = _shade(COLOURS["F"], 1)
-        handles.append(Patch(color=lighter, label="lighter: later chunks"))
+        last = _colour("F", chunks - 1, chunks)
+        handles.append(Patch(color=last, label="lighter: later chunks"))
     return handles
