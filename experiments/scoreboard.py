@@ -12,6 +12,7 @@ import numpy as np
 from experiments.bands import FIT
 from experiments.row_text import Row
 from experiments.score_sets import TABLES, Keep, Table, every, family, value
+from sim.errors import InputError
 from workloads import software
 
 Progress = Callable[[int, int], None]
@@ -30,13 +31,28 @@ class Scored(NamedTuple):
 
 
 def score(kind: str, path: Path, progress: Progress | None = None) -> list[Scored]:
-    """Return the rows of a table with their answers, in its order; each answer has its ``table``."""
+    """Return the rows of a table with their answers, in its order; each answer has its ``table``.
+
+    Raises `InputError` where the file is no table.
+    """
+    rows = _rows(path)
     module, _, name = TABLES[kind].scorer.partition(":")
     scorer = getattr(import_module(module), name)
     answers = scorer(path, progress) if kind == "runs" else scorer(path)
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
     return [Scored(row, {"table": kind, **a}) for row, a in zip(rows, answers, strict=True)]
+
+
+def _rows(path: Path) -> list[Row]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows: list[Row] = list(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read as a CSV in UTF-8: {error}") from error
+    if not rows:
+        raise InputError(
+            f"{path} has no rows; give a table with a line of column names and rows below"
+        )
+    return rows
 
 
 def signed_error(answer: Mapping[str, Any], quantity: str) -> float | None:

@@ -24,6 +24,7 @@ from experiments.scoreboard import (
     worst,
 )
 from experiments.scoreboard_figure import scoreboard_figure
+from sim.errors import InputError
 
 DATA = Path(__file__).parents[2] / "experiments" / "data"
 
@@ -179,6 +180,14 @@ def test_the_command_scores_a_table(tmp_path: Path) -> None:
     assert answer["summary"]["step_time_s"]["scored"] == 2
     assert len(out.read_text().splitlines()) == 4
     assert (tmp_path / "f.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(("content", "words"), [(b"\xff\xfe", "UTF-8"), (b"id,gpus\n", "no rows")])
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        score("runs", path)
 
 
 def test_a_figure_of_nothing_says_so() -> None:
