@@ -19,6 +19,7 @@ from experiments.scoreboard import (
     errors,
     ranking,
     reasons,
+    score,
     spearman,
     summarise,
     worst,
