@@ -190,18 +190,20 @@ def _predicted(config: RunConfig) -> dict[str, Any]:
     parts = steady(config)
     if parts is None:
         return _told(simulate_run(config, merged=True))
-    shorter, longer = (
-        _told(simulate_run(parts.shorter, merged=True)),
-        _told(simulate_run(parts.longer, merged=True)),
-    )
-    step = parts.extend(shorter["step_time_s"], longer["step_time_s"])
-    causes = {*shorter["ledger"], *longer["ledger"]}
+    shorter = _told(simulate_run(parts.shorter, merged=True))
+    longer = _told(simulate_run(parts.longer, merged=True))
     old, new = shorter["ledger"], longer["ledger"]
-    ledger = {cause: parts.extend(old.get(cause, 0.0), new.get(cause, 0.0)) for cause in causes}
+    ledger = {c: parts.extend(old.get(c, 0.0), new.get(c, 0.0)) for c in {*old, *new}}
+    for cause in [c for c, seconds in ledger.items() if seconds < 0.0]:
+        # the longer replay has less of it: a pause that a further round turned into one of the middle
+        ledger["bubble.steady"] = ledger.get("bubble.steady", 0.0) + ledger.pop(cause)
+    counts = [run.plan.num_microbatches for run in (parts.shorter, parts.longer, config)]
+    note = f"replayed with {counts[0]} and {counts[1]} microbatches; {counts[2]} follow from the difference"
     return longer | {
-        "step_time_s": step,
+        "step_time_s": parts.extend(shorter["step_time_s"], longer["step_time_s"]),
         "ledger": ledger,
         "wall_s": shorter["wall_s"] + longer["wall_s"],
+        "assumptions": [*longer["assumptions"], note],
     }
 
 
