@@ -34,7 +34,7 @@ def ratios(scored: Sequence[Scored], fit: bool) -> Iterator[tuple[str, tuple[str
 
 
 def fit_band(found: Sequence[tuple[str, tuple[str, ...], float]]) -> Band:
-    """Return the band of some rows, every row alike."""
+    """Return the band of some rows, every row alike; the prediction itself is always inside."""
     values = np.array([ratio for _, _, ratio in found])
     low, high = np.quantile(values, (LOW, HIGH))
     groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
@@ -42,7 +42,7 @@ def fit_band(found: Sequence[tuple[str, tuple[str, ...], float]]) -> Band:
         groups[group].append(np.log(ratio))
     inside = [abs(x - np.median(g)) for g in groups.values() if len(g) > 2 for x in g]
     spread = NORMAL * float(np.median(inside)) if inside else float(np.log(high / low)) / 2.56
-    return Band(float(low), float(high), spread)
+    return Band(min(1.0, float(low)), max(1.0, float(high)), spread)
 
 
 def fit_bands(scored: Sequence[Scored]) -> dict[str, tuple[Band, int]]:
