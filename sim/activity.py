@@ -4,13 +4,15 @@ A kernel shares its device with other kernels and with communication; a transfer
 the rate of an activity changes, the callbacks of its pending timer move to a new timer at the new time.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from simpy import Environment, Event, Timeout
 
-from sim.compile import Step
+from sim.compile import Leg, Step
 from sim.network.shared import Flow, Shared
+from sim.turns import Transfers, Turn
 
 Process = Generator[Event, Any, None]
 _LEAST = 0.05
@@ -127,26 +129,67 @@ def play(env: Environment, shared: Shared, devices: list[DeviceState], step: Ste
     One timer a leg. A leg is on its links when its latency is over; one that meets another there has a second timer.
     """
     step.played += 1
-    for leg in step.legs:
+    for number, leg in enumerate(step.legs):
         taxed = leg.sm_share or leg.memory_share
         if taxed:
             for rank_class in step.classes:
                 devices[rank_class].take(leg.sm_share, leg.memory_share)
-        if leg.nbytes:
-            flow = Flow(leg.ceiling, leg.weight, leg.uses)
-            flow.left, flow.since = leg.nbytes, env.now + leg.latency
-            touched = shared.start(flow, env.now)
-            flow.speed = flow.rate
-            flow.timer = Timeout(env, leg.latency + flow.left / flow.rate)
-            if len(touched) > 1:
-                retime(env.now, touched)
-            yield flow.timer
-            retime(env.now, shared.stop(flow))
+        if step.turns:
+            yield from _play_turns(env, shared, step.turns[number])
+        elif leg.nbytes:
+            yield from _transfer(env, shared, leg, leg.latency)
         elif leg.latency:
             yield Timeout(env, leg.latency)
         if taxed:
             for rank_class in step.classes:
                 devices[rank_class].take(-leg.sm_share, -leg.memory_share)
+
+
+def _transfer(env: Environment, shared: Shared, moved: Leg | Transfers, latency: float) -> Process:
+    """Let bytes travel: seconds of latency, then at the rate they get."""
+    flow = Flow(moved.ceiling, moved.weight, moved.uses)
+    flow.left, flow.since = moved.nbytes, env.now + latency
+    touched = shared.start(flow, env.now)
+    flow.speed = flow.rate
+    flow.timer = Timeout(env, latency + flow.left / flow.rate)
+    if len(touched) > 1:
+        retime(env.now, touched)
+    yield flow.timer
+    retime(env.now, shared.stop(flow))
+
+
+def _play_turns(env: Environment, shared: Shared, turns: Sequence[Turn]) -> Process:
+    """Play rounds one after another: a round has ended when the last of its transfers has."""
+    for turn in turns:
+        for _ in range(turn.repeat):
+            if len(turn.transfers) == 1:
+                yield from _transfer(env, shared, turn.transfers[0], turn.latency)
+                continue
+            if turn.latency > 0:
+                yield Timeout(env, turn.latency)
+            if turn.transfers:
+                yield _together(env, shared, turn.transfers)
+
+
+def _together(env: Environment, shared: Shared, transfers: Sequence[Transfers]) -> Event:
+    """Start transfers at once; return the event of the last one's end."""
+    now, done = env.now, Event(env)
+    flows = [Flow(moved.ceiling, moved.weight, moved.uses) for moved in transfers]
+    running = set(flows)
+
+    def end(flow: Flow, _: Event) -> None:
+        running.discard(flow)
+        retime(env.now, shared.stop(flow))
+        if not running:
+            done.succeed()
+
+    touched = shared.start_all(flows, now)
+    for flow, moved in zip(flows, transfers, strict=True):
+        flow.left, flow.since, flow.speed = moved.nbytes, now, flow.rate
+        flow.timer = Timeout(env, flow.left / flow.rate)
+        flow.timer.callbacks.append(partial(end, flow))
+    retime(now, touched)
+    return done
 
 
 def wake(env: Environment, shared: Shared, flow: Flow) -> None:

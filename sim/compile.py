@@ -1,7 +1,7 @@
 """Compile: a folded program on a cluster becomes steps with seconds and resources, ready to be played.
 
-An op shared by a thousand segments is compiled once for each rank class that runs it: kernels get their seconds from `sim.kernels`,
-collectives and messages their chain of phases from `sim.collectives`, links become resources.
+An op shared by a thousand segments is compiled once for each rank class that runs it: kernels get their seconds from
+`sim.kernels`, collectives and messages their chain of phases from `sim.collectives`, links become resources.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +34,7 @@ from sim.program import (
     Sync,
     Wait,
 )
+from sim.turns import Job, Turn, turns
 from sim.units import us
 
 COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, SYNC, WAIT, SIGNAL, CHAIN = range(9)
@@ -48,7 +49,17 @@ class Leg:
     ``brief``: so short that it counts as using no link, whoever else runs.
     """
 
-    __slots__ = ("brief", "ceiling", "latency", "memory_share", "nbytes", "phase", "sm_share", "uses", "weight")
+    __slots__ = (
+        "brief",
+        "ceiling",
+        "latency",
+        "memory_share",
+        "nbytes",
+        "phase",
+        "sm_share",
+        "uses",
+        "weight",
+    )
 
     def __init__(self, phase: Phase, reserved: float = 0.0) -> None:
         self.phase = phase
@@ -66,15 +77,16 @@ class Leg:
 class Step:
     """One op of one rank class, ready to play.
 
-    ``kind`` says what slows it: `SMS` or `BANDWIDTH` taken by communication, or `NOTHING`. ``pieces``: the steps of a chain
-    (see `sim.chain`), ``need``: seconds the host must be ahead so that none of them waits for it.
+    ``kind`` says what slows it: `SMS` or `BANDWIDTH` taken by communication, or `NOTHING`. ``pieces``: the steps of a
+    chain (see `sim.chain`), ``need``: seconds the host must be ahead so that none of them waits for it.
     ``alone`` seconds on an idle machine; ``key`` names the meeting (group class or pair class); ``parties`` how many
     rank classes meet; ``quick``: nothing else can ever touch what it uses; ``played`` counts starts.
+    ``turns``: the rounds of each leg, where those are played.
     """
 
     __slots__ = (
-        "alone", "classes", "code", "key", "kind", "launch", "legs", "need", "op", "parties", "pieces", "plan", "played",
-        "quick", "rest", "signals", "starts", "waits",
+        "alone", "classes", "code", "key", "kind", "launch", "legs", "need", "op", "parties", "pieces", "plan",
+        "played", "quick", "rest", "signals", "starts", "turns", "waits",
     )  # fmt: skip
 
     def __init__(self, code: int, op: Op) -> None:
@@ -91,6 +103,7 @@ class Step:
         self.classes: tuple[int, ...] = ()
         self.plan: CollectivePlan | None = None
         self.legs: tuple[Leg, ...] = ()
+        self.turns: tuple[tuple[Turn, ...], ...] = ()
         self.quick = False
         self.waits: tuple[int, ...] = ()
         self.signals: tuple[int, ...] = ()
@@ -128,7 +141,12 @@ class _Compiler:
     """The tables that compiling fills: steps by (class, op), plans by (group, kind, bytes, algorithm)."""
 
     def __init__(
-        self, program: Program, folding: Folding, cluster: Cluster, device_of: np.ndarray, launch: float
+        self,
+        program: Program,
+        folding: Folding,
+        cluster: Cluster,
+        device_of: np.ndarray,
+        launch: float,
     ) -> None:
         self.program, self.folding, self.cluster = program, folding, cluster
         self.device_of, self.launch = device_of, launch
@@ -233,7 +251,9 @@ class _Compiler:
         step.key = key
         step.classes = (pair.src, pair.dst)
         if sending:
-            self._communicate(step, self._message_plan(pair, key, op.nbytes), key, (rank_class, stream))
+            self._communicate(
+                step, self._message_plan(pair, key, op.nbytes), key, (rank_class, stream)
+            )
         return step
 
     def _message_plan(self, pair: PairClass, key: tuple[str, int], nbytes: float) -> CollectivePlan:
@@ -283,8 +303,12 @@ def compile_program(
     *,
     launch: float = 0.0,
     keep_links: Sequence[int] = (),
+    rounds: bool = False,
 ) -> Compiled:
-    """Give every op its seconds and resources; ``launch`` host seconds a kernel; ``keep_links`` will change."""
+    """Give every op its seconds and resources; ``launch`` host seconds a kernel; ``keep_links`` will change.
+
+    ``rounds``: communication will be played round by round (`sim.turns`).
+    """
     compiler = _Compiler(program, folding, cluster, device_of, launch)
     streams: list[CompiledStream] = []
     semaphores = []
@@ -295,16 +319,23 @@ def compile_program(
             streams.append(compiler.stream(rank_class, name, segments, numbers))
         counts = tuple(script.semaphores.get(name, 0) for name in numbers)
         semaphores.append((tuple(numbers), counts))
-    capacity, kept = _attach_resources(compiler, cluster, keep_links)
+    attach = _attach_turns if rounds else _attach_resources
+    capacity, kept = attach(compiler, cluster, keep_links)
     overlapping = _mark_overlaps(compiler, streams, folding.num_classes, set(kept.values()))
     return Compiled(
-        streams, semaphores, capacity, kept, compiler.communications, overlapping, compiler.durations
+        streams,
+        semaphores,
+        capacity,
+        kept,
+        compiler.communications,
+        overlapping,
+        compiler.durations,
     )
 
 
 def _attach_resources(
     compiler: _Compiler, cluster: Cluster, keep: Sequence[int]
-) -> tuple[list[float], dict[int, int]]:
+) -> tuple[list[float], Mapping[int, int]]:
     """Turn the links of every leg into resources (legs with the same loads share one pattern)."""
     patterns: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
     legs = [
@@ -324,6 +355,22 @@ def _attach_resources(
         leg.uses = found[id(leg.phase.links), id(leg.phase.loads)]
         _free_from(leg, cluster.link_capacity, kept)
     return capacity, kept
+
+
+def _attach_turns(
+    compiler: _Compiler, cluster: Cluster, keep: Sequence[int]
+) -> tuple[list[float], Mapping[int, int]]:
+    """Give every step the rounds of its plan."""
+    jobs: dict[int, Job] = {}
+    for step in compiler.communications:
+        assert step.plan is not None
+        communicator = compiler.communicators.get(step.key) if step.code == COLLECTIVE else None
+        jobs[id(step.plan)] = (step.plan, communicator.groups if communicator else None)
+    made = turns(cluster, list(jobs.values()), BRIEF, keep)
+    found = dict(zip(jobs, made.of, strict=True))
+    for step in compiler.communications:
+        step.turns = found[id(step.plan)]
+    return made.capacity, made.resource_of_link
 
 
 def _free_from(leg: Leg, capacity: np.ndarray, kept: Mapping[int, int]) -> None:
@@ -378,5 +425,5 @@ def _mark_overlaps(
                     untaxed = own <= {stream.name} or not any(
                         s.sm_share or s.memory_share for s in step.legs
                     )
-                    step.quick = single_stream and alone and untaxed
+                    step.quick = single_stream and alone and untaxed and not step.turns
     return tuple(overlapping)

@@ -28,7 +28,7 @@ from sim.compile import (
     Step,
     compile_program,
 )  # fmt: skip
-from sim.errors import DeadlockError, ProgramError
+from sim.errors import DeadlockError, ProgramError, unknown
 from sim.fold import Folding, fold
 from sim.meeting import Mail, Meeting, Meetings, Semaphore
 from sim.network.shared import Shared
@@ -192,6 +192,9 @@ def _change_link(run: _Run, change: LinkChange) -> Process:
         retime(run.env.now, run.shared.set_capacity(resource, change.bandwidth, run.env.now))
 
 
+FIDELITIES = ("activity", "rounds")
+
+
 def simulate(
     program: Program,
     cluster: Cluster,
@@ -201,19 +204,29 @@ def simulate(
     launch: float = 0.0,
     changes: Sequence[LinkChange] = (),
     merged: bool = False,
+    fidelity: str = "activity",
 ) -> Timeline:
     """Replay a program on a cluster and return what happened when.
 
     ``placement`` (num_ranks,): the device of each rank (default: rank r on device r). ``unfolded`` plays every rank on
     its own. ``launch``: host seconds a kernel. ``changes``: links whose bandwidth changes on the way.
     ``merged`` plays runs of ops that nothing interrupts as one step each (`sim.chain`): the same times, fewer events.
+    ``fidelity``: ``activity`` plays a collective as one activity a phase, ``rounds`` every transfer of its algorithm.
     `DeadlockError` if ranks wait for each other for ever; `ProgramError` if they disagree.
     """
+    if fidelity not in FIDELITIES:
+        raise ProgramError(unknown("fidelity", fidelity, FIDELITIES))
     device_of = _placement(program, cluster, placement)
     changed = _changed_links(cluster, changes)
     folding = fold(program, cluster, device_of, unfolded=unfolded, marked_links=changed)
     compiled = compile_program(
-        program, folding, cluster, device_of, launch=launch, keep_links=changed
+        program,
+        folding,
+        cluster,
+        device_of,
+        launch=launch,
+        keep_links=changed,
+        rounds=fidelity == "rounds",
     )
     if merged:
         merge(compiled)

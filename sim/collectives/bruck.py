@@ -40,4 +40,4 @@ def rounds(kind: str, n: int, sizes: tuple[int, ...] = ()) -> list[Round]:
     return result
 
 
-BRUCK = Algorithm("bruck", frozenset({"all_to_all"}), stages, rounds)
+BRUCK = Algorithm("bruck", frozenset({"all_to_all"}), stages, rounds, alike=False)

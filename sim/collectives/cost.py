@@ -24,6 +24,7 @@ class PricedStage:
     weight: float
     sm_share: float
     memory_share: float
+    stage: Stage
 
     def seconds(self, nbytes: float) -> float:
         """Time of one group alone under its best protocol (other groups change no choice)."""
@@ -47,6 +48,8 @@ class PricedStage:
             memory_share=self.memory_share,
             bottleneck=self.bottleneck,
             own=best.rate,
+            hops=best.hops,
+            stage=self.stage,
         )
         return phase, best.protocol
 
@@ -147,6 +150,7 @@ def price(cluster: Cluster, collective: str, stage: Stage, owner: np.ndarray) ->
         weight=1.0 / min(graph.bounds, key=alone).flow_bytes,
         sm_share=sm_share(cluster, stage, graph),
         memory_share=memory_share(cluster, graph, max(option.rate for option in options)),
+        stage=stage,
     )
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from sim.cluster import Cluster
 from sim.collectives import ring
 from sim.collectives.layout import blocks
+from sim.collectives.library import ALGORITHMS
+from sim.collectives.phase import CollectivePlan, Phase
 from sim.collectives.stage import Algorithm, Block
 from sim.collectives.transfer import Round
 from sim.errors import CollectiveError
@@ -47,6 +49,28 @@ def _ring_round(kind: str, block: Block) -> FlowRound:
     """Every hop of the rings carries one chunk a step."""
     made, steps = ring.stage(kind, block), ring.num_steps(kind, block.n)
     return FlowRound(made.src, made.dst, made.load / steps, steps)
+
+
+def phase_rounds(
+    cluster: Cluster, groups: np.ndarray | None, plan: CollectivePlan
+) -> list[list[FlowRound]]:
+    """Return the rounds of every phase of a plan, on all ``groups`` (num_groups, n) at once (None: it is a message).
+
+    `CollectiveError` where the algorithm's rounds differ and the groups are not laid out alike.
+    """
+    algorithm = ALGORITHMS.get(plan.algorithm)
+    if algorithm is None or algorithm.alike or groups is None:
+        return [_alike_rounds(phase) for phase in plan.phases]
+    return [flow_rounds(cluster, groups, plan.kind, algorithm)] if plan.phases else []
+
+
+def _alike_rounds(phase: Phase) -> list[FlowRound]:
+    """The stage's flows in as many equal parts as it has steps."""
+    stage = phase.stage
+    if stage is None:
+        return []
+    steps = max(1, round(sum(stage.steps)))
+    return [FlowRound(stage.src, stage.dst, stage.load / steps, steps)]
 
 
 def _flows(turn: Round, block: Block) -> FlowRound:

@@ -58,4 +58,4 @@ def rounds(kind: str, n: int, sizes: tuple[int, ...] = ()) -> list[Round]:
     return table[kind]
 
 
-HALVING_DOUBLING = Algorithm("halving_doubling", KINDS, stages, rounds)
+HALVING_DOUBLING = Algorithm("halving_doubling", KINDS, stages, rounds, alike=False)

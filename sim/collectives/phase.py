@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.collectives.stage import Stage
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Phase:
@@ -13,7 +15,8 @@ class Phase:
     once. ``weight``: work rate of this activity for one unit of per-flow rate on its bottleneck (1 / bytes a flow
     carries for one byte of work); max-min sharing is fair over flows. ``own``: bytes/s of one group of the communicator
     without the others (0: as ``ceiling``). ``sm_share``, ``memory_share``: of the device's
-    compute and memory bandwidth while it runs.
+    compute and memory bandwidth while it runs. ``hops``: the part of the latency that its steps take one after another;
+    ``stage``: the flows it stands for.
     """
 
     name: str
@@ -27,6 +30,8 @@ class Phase:
     memory_share: float = 0.0
     bottleneck: int = -1
     own: float = 0.0
+    hops: float = 0.0
+    stage: Stage | None = None
 
     @property
     def alone(self) -> float:

@@ -75,12 +75,17 @@ RoundsBuilder = Callable[..., list[Round]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Algorithm:
-    """One algorithm: the kinds it does, its flows on a block, its rounds for n members (domains of ``sizes``)."""
+    """One algorithm: the kinds it does, its flows on a block, its rounds for n members (domains of ``sizes``).
+
+    ``alike``: every round of a stage carries the same part of each of its flows (a ring's chunks, the pieces that a
+    tree pipelines); else the rounds differ and follow one another.
+    """
 
     name: str
     kinds: frozenset[str]
     stages: StageBuilder
     rounds: RoundsBuilder
+    alike: bool = True
 
 
 class Flows(TypedDict):
