@@ -179,7 +179,7 @@ def steady(device: Device) -> Device:
     boost = device.calibration.get("gemm.boost", 1.0)
     constants = {k: v for k, v in device.calibration.items() if not k.endswith(".boost")}
     for key in constants:
-        if key.startswith("gemm.") and key.endswith(".sustained"):
+        if key.startswith(("gemm.", "attention.")) and key.endswith(".sustained"):
             measured = key.replace(".sustained", ".power")
             watts = constants.get(measured, constants.get("gemm.power", 0.0))
             constants[key] *= min(_clock(device.power or 0.0, watts), boost)
