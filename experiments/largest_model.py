@@ -74,6 +74,7 @@ def largest_model(preset: str, num_devices: int, zero: int, guess: float) -> Lar
                 global_batch=num_devices,
                 seq_len=SEQ_LEN,
                 recompute="full",
+                dtype="fp16",
                 software="megatron-2021",
             )
             known[rung] = _peak(replay(rungs()[rung], preset, num_devices, plan))

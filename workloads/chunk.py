@@ -16,6 +16,7 @@ from workloads.layout import StageContent
 from workloads.model import LayerKind
 from workloads.plan import Plan
 from workloads.routing import UNIFORM, Load, expert_shares, rank_loads
+from workloads.software import DEEPSPEED_BUCKET
 
 GATHERED, CREDIT, GRADS = "params.gathered", "params.credit", "grads.ready"
 
@@ -55,8 +56,8 @@ class Variant:
 class Chunk:
     """All passes of one chunk (a `StageContent`) on one rank.
 
-    Where tokens go to experts unevenly: ``expert_rank`` its place in the expert-parallel group, and ``microbatch`` (they may
-    be routed differently). ``known`` keeps parts that are the same for every chunk of the model.
+    Where tokens go to experts unevenly: ``expert_rank`` its place in the expert-parallel group, and ``microbatch`` (they
+    may be routed differently). ``known`` keeps parts that are the same for every chunk of the model.
     """
 
     sizes: Sizes
@@ -120,8 +121,22 @@ class Chunk:
         """Bytes a unit keeps from forward to backward."""
         unit = self.units[index]
         if self.recomputes(index):
-            return self.sizes.local_hidden_bytes
-        return self._all_saved(unit)
+            return self.sizes.local_hidden_bytes + self._sent(index)
+        return self._all_saved(unit) + self._sent(index)
+
+    def _sent(self, index: int) -> float:
+        """Bytes of the output that a stage keeps after sending it on, where the software does."""
+        plan, last = self.sizes.plan, index == len(self.units) - 1
+        keeps = self.sizes.software.keeps_outputs and plan.pp > 1 and not self.content.head
+        return self.sizes.local_hidden_bytes if keeps and last else 0.0
+
+    def fresh_gradients(self, index: int) -> float:
+        """Bytes of a unit's gradients between its backward and their reduction, unless they accumulate unsharded."""
+        plan = self.sizes.plan
+        if plan.zero < 2 or not plan.reduces_each:
+            return 0.0
+        unit = self.units[index]
+        return (unit.dense_weights + unit.expert_weights) * self.sizes.value
 
     def _all_saved(self, unit: Unit) -> float:
         selective = self.sizes.plan.recompute == "selective"
@@ -156,6 +171,8 @@ class Chunk:
             found.append(lanes(*self._temporary(unit, Free), *self._free_all(index)))
             if variant.gather:
                 found.append(lanes(*self._drop(unit, variant)))
+            if variant.reduce:
+                found.append(lanes(Allocate("gradients", self.fresh_gradients(index))))
             if variant.reduce and index in last_of_bucket:
                 found.append(lanes(Signal((GRADS,))))
         return join(found)
@@ -169,10 +186,12 @@ class Chunk:
             if variant.gather:
                 found.append(lanes(Wait((GATHERED,))))
             found.extend(self._again(index))
+            found.append(lanes(*self._temporary(unit, Allocate)))
             for part in reversed(unit.parts):
                 found.extend(self._recomputed(part, index))
                 found.append(part.backward)
-            found.append(lanes(*self._free_all(index), Allocate("activations", kept)))
+            found.append(lanes(Allocate("activations", kept), *self._temporary(unit, Free)))
+            found.append(lanes(*self._free_all(index)))
             if variant.gather:
                 found.append(lanes(*self._drop(unit, variant)))
         return join(found)
@@ -185,6 +204,8 @@ class Chunk:
             unit = self.units[index]
             found.extend(part.weight for part in reversed(unit.parts))
             found.append(lanes(Free("activations", sum(p.kept for p in unit.parts))))
+            if variant.reduce:
+                found.append(lanes(Allocate("gradients", self.fresh_gradients(index))))
             if variant.reduce and index in last_of_bucket:
                 found.append(lanes(Signal((GRADS,))))
         return join(found)
@@ -194,25 +215,36 @@ class Chunk:
         if not self.recomputes(index):
             return []
         unit = self.units[index]
-        more = self._all_saved(unit) - self.saved(index)
-        return [lanes(Allocate("activations", more)), *(repeat(part.forward) for part in unit.parts)]
+        more = self._all_saved(unit) + self._sent(index) - self.saved(index)
+        return [
+            lanes(Allocate("activations", more)),
+            *(repeat(part.forward) for part in unit.parts),
+        ]
 
     def _free_all(self, index: int) -> Iterable[Op]:
         again = self.recomputes(index)
-        nbytes = self._all_saved(self.units[index]) if again else self.saved(index)
+        nbytes = (
+            self._all_saved(self.units[index]) + self._sent(index) if again else self.saved(index)
+        )
         return (Free("activations", nbytes),)
 
     def _recomputed(self, part: Part, index: int) -> list[Lanes]:
         selective = self.sizes.plan.recompute == "selective" and bool(part.recomputed)
         if not selective:
             return []
-        return [lanes(Allocate("activations", part.recomputed_bytes)), part.recomputed] + [
-            lanes(Free("activations", part.recomputed_bytes))
+        again = part.recomputed_bytes
+        return [
+            lanes(Allocate("activations", again)),
+            part.recomputed,
+            lanes(Free("activations", again)),
         ]
 
     def _temporary(self, unit: Unit, op: type[Allocate] | type[Free]) -> Iterable[Op]:
-        """Gradients in flight: those of the widest part's inputs and outputs."""
-        return (op("temporary", 1.5 * max(part.saved for part in unit.parts)),)
+        """Gradients in flight: those of the widest part's inputs and outputs; of the head, one of its weight."""
+        nbytes = 1.5 * max(part.saved for part in unit.parts)
+        if unit.name == "head" and self.sizes.software.fused_wgrad:
+            nbytes += unit.dense_weights * self.sizes.value
+        return (op("temporary", nbytes),)
 
     def _drop(self, unit: Unit, variant: Variant) -> Iterable[Op]:
         release = (Free("gathered", unit_bytes(self.sizes, unit)),) if variant.release else ()
@@ -233,16 +265,19 @@ def unit_bytes(sizes: Sizes, unit: Unit) -> float:
 
 def grad_bytes(sizes: Sizes) -> float:
     """Bytes of a gradient value where it accumulates and reduces."""
-    return 4.0 if sizes.software.fp32_grads else sizes.value
+    return sizes.grad
 
 
 def bucket_bytes(sizes: Sizes) -> float:
-    """Bytes of a gradient bucket; by default Megatron-Core's (40 M values, or 1 M a data-parallel rank), FSDP's a unit."""
+    """Bytes of a gradient bucket; by default the software's: Megatron-Core's 40 M values (1 M a rank), FSDP's unit."""
     plan = sizes.plan
     if plan.bucket_bytes:
         return plan.bucket_bytes
     if plan.zero == 3:
         return 1.0
+    if sizes.software.bucket_values:
+        sharded = plan.zero in (1, 2)
+        return (DEEPSPEED_BUCKET if sharded else sizes.software.bucket_values) * grad_bytes(sizes)
     return max(40_000_000, 1_000_000 * plan.dp * plan.cp) * grad_bytes(sizes)
 
 

@@ -6,111 +6,31 @@ size; gradients are then reduced once more among replicas (HSDP).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-
-import numpy as np
 
 from sim.kernels.shapes import Memory
-from sim.program import Action, Allocate, Collective, Compute, Op, Segment, Sync, Wait
+from sim.program import Action, Allocate, Collective, Compute, Free, Op, Segment, Signal, Sync, Wait
 from workloads.chunk import CREDIT, GATHERED, GRADS, Chunk, Unit, grad_bytes, unit_bytes
 from workloads.layers import Sizes
-from workloads.mesh import coordinates, expert_groups, groups, mirror
-from workloads.plan import Plan
-from workloads.schedules import SCHEDULES
+from workloads.sharding import Sharding
+from workloads.states import OPTIMIZER_BYTES, held_states, step_copies
 
-OPTIMIZER_BYTES = 12.0
-"""Bytes of optimizer state a parameter: fp32 master copy, first and second moment of Adam."""
-
-
-@dataclass(frozen=True)
-class Sharding:
-    """How states are spread: degrees and axes of parameters outside (``dense``) and inside routed experts.
-
-    A bidirectional pipeline has two copies of each stage, on mirrored places: they share states too.
-    """
-
-    plan: Plan
-
-    @cached_property
-    def copies(self) -> int:
-        """Places of the pipeline that hold the same stage."""
-        return SCHEDULES[self.plan.schedule].placement(self.plan.pp).num_directions
-
-    @cached_property
-    def degree(self) -> int:
-        """Ranks that hold the same dense parameters."""
-        return self.plan.dp * self.plan.cp * self.copies
-
-    @cached_property
-    def expert_degree(self) -> int:
-        """Ranks that hold the same routed experts."""
-        plan = self.plan
-        return plan.tp * plan.cp * plan.dp // (plan.ep * plan.etp) * self.copies
-
-    @cached_property
-    def shard(self) -> int:
-        """Ranks the sharded states of dense parameters are spread over."""
-        return self.plan.shard or self.degree
-
-    @cached_property
-    def expert_shard(self) -> int:
-        """Ranks the sharded states of routed experts are spread over."""
-        return min(self.shard, self.expert_degree)
-
-    def groups(self) -> dict[str, np.ndarray]:
-        """Return the groups of the axes used here."""
-        plan = self.plan
-        dense = self._mirrored(groups(plan, ("cp", "dp")))
-        found = {"dp": dense}
-        if self.shard < self.degree:
-            parts = dense.reshape(len(dense), -1, self.shard)
-            found["dp.shard"] = parts.reshape(-1, self.shard)
-            found["dp.replica"] = parts.transpose(0, 2, 1).reshape(-1, self.degree // self.shard)
-        if plan.ep * plan.etp > 1:
-            expert = expert_groups(plan)
-            found |= expert | {"edp": self._mirrored(expert["edp"])}
-        return found
-
-    def _mirrored(self, found: np.ndarray) -> np.ndarray:
-        """Join each group with the one that holds the same stages at the other end of the pipeline."""
-        if self.copies == 1:
-            return found
-        place = coordinates(self.plan)["pp"]
-        near = found[place[found[:, 0]] < self.plan.pp // 2]
-        return np.concatenate([near, mirror(self.plan)[near]], axis=1)
-
-    def axis(self, expert: bool) -> str:
-        """Axis that sharded states of this kind are gathered and reduced over."""
-        if expert and self.plan.ep * self.plan.etp > 1:
-            return "edp"
-        return "dp.shard" if self.shard < self.degree else "dp"
-
-
-def held_states(sizes: Sizes, chunks: Sequence[Chunk], sharding: Sharding) -> dict[str, float]:
-    """Return bytes of parameters, gradients and optimizer states a rank holds all the time."""
-    plan = sizes.plan
-    dense = sum(unit.dense_weights for chunk in chunks for unit in chunk.units)
-    expert = sum(unit.expert_weights for chunk in chunks for unit in chunk.units)
-
-    def spread(level: int) -> float:
-        if plan.zero < level:
-            return dense + expert
-        return dense / sharding.shard + expert / sharding.expert_shard
-
-    master = OPTIMIZER_BYTES if sizes.value < 4 else OPTIMIZER_BYTES - 4.0
-    return {
-        "parameters": spread(3) * sizes.value,
-        "gradients": spread(2) * grad_bytes(sizes),
-        "optimizer": spread(1) * master,
-    }
+__all__ = [
+    "OPTIMIZER_BYTES", "Sharding", "gather_segment", "held_states", "optimizer_segment", "reduce_ops", "reduce_segment",
+]  # fmt: skip
 
 
 def gathers(sizes: Sizes, sharding: Sharding, unit: Unit, phase: str) -> Iterator[Op]:
     """Yield the all-gathers of one unit's parameters (at least one op, so that waits match)."""
     parts = [(unit.dense_weights, False), (unit.expert_weights, True)]
+    again = phase == "B"
     found = [
-        Collective(f"params.all_gather.{unit.name}", "all_gather", sharding.axis(e), w * sizes.value, phase)
+        Collective(
+            f"params.all_gather.{unit.name}",
+            "all_gather",
+            sharding.axis(e, again=again),
+            w * sizes.value,
+            phase,
+        )
         for w, e in parts
         if w and _degree(sharding, e) > 1
     ]
@@ -118,7 +38,11 @@ def gathers(sizes: Sizes, sharding: Sharding, unit: Unit, phase: str) -> Iterato
 
 
 def _degree(sharding: Sharding, expert: bool) -> int:
-    return sharding.expert_degree if expert and sharding.plan.ep * sharding.plan.etp > 1 else sharding.degree
+    return (
+        sharding.expert_degree
+        if expert and sharding.plan.ep * sharding.plan.etp > 1
+        else sharding.degree
+    )
 
 
 def gather_segment(
@@ -135,14 +59,8 @@ def gather_segment(
         if not keep and sizes.plan.zero == 3:
             ops.append(Allocate("gathered", unit_bytes(sizes, unit)))
         ops.extend(gathers(sizes, sharding, unit, "B" if backward else "F"))
-        ops.append(_signal(GATHERED))
+        ops.append(Signal((GATHERED,)))
     return Segment(action, tuple(ops))
-
-
-def _signal(name: str) -> Op:
-    from sim.program import Signal
-
-    return Signal((name,))
 
 
 def reduce_ops(sizes: Sizes, sharding: Sharding, chunk: Chunk, bucket: Sequence[int]) -> list[Op]:
@@ -167,14 +85,24 @@ def reduce_segment(sizes: Sizes, sharding: Sharding, chunk: Chunk, action: Actio
     """Return the reductions of a chunk, each bucket when its gradients are ready."""
     ops: list[Op] = []
     for bucket in chunk.buckets:
+        held = sum(chunk.fresh_gradients(index) for index in bucket)
+        wide = held / sizes.value * grad_bytes(sizes) if sizes.value < grad_bytes(sizes) else 0.0
         ops.append(Wait((GRADS,)))
+        ops.append(Allocate("buffers", wide))
         ops.extend(reduce_ops(sizes, sharding, chunk, bucket))
-        ops.append(_signal("grads.reduced"))
+        ops.extend((Free("buffers", wide), Free("gradients", held)))
+        ops.append(Signal(("grads.reduced",)))
     return Segment(action, tuple(ops))
 
 
 def optimizer_segment(
-    sizes: Sizes, sharding: Sharding, chunks: Sequence[Chunk], *, late: bool, num_reductions: int, tied: bool
+    sizes: Sizes,
+    sharding: Sharding,
+    chunks: Sequence[Chunk],
+    *,
+    late: bool,
+    num_reductions: int,
+    tied: bool,
 ) -> Segment:
     """Return the end of the step: late reductions, gradient norm, Adam, late gathers.
 
@@ -196,11 +124,14 @@ def optimizer_segment(
         own = dense / sharding.shard + expert / sharding.expert_shard
     value, grad = sizes.value, grad_bytes(sizes)
     passes = 1.0 if sizes.software.fused_optimizer else 2.0
+    copies = step_copies(sizes, own)
+    ops.append(Allocate("buffers", copies))
     ops.append(Compute("grad_norm", Memory("norm", own * grad), "O"))
     if plan.tp * plan.pp > 1:
         ops.append(Collective("grad_norm.all_reduce", "all_reduce", "model", 4.0, "O"))
     ops.append(Sync())
     ops.append(Compute("adam", Memory("optimizer", own * (grad + 24.0 + value) * passes), "O"))
+    ops.append(Free("buffers", copies))
     if plan.zero in (1, 2) and not plan.switch("overlap_param_gather"):
         for chunk in chunks:
             for unit in chunk.units:

@@ -196,11 +196,6 @@ class _Rank:
         return "once" if plan.zero in (1, 2) and plan.switch("overlap_param_gather") else "never"
 
     @cached_property
-    def each_microbatch(self) -> bool:
-        """Whether gradients are reduced after each microbatch (they cannot accumulate unsharded)."""
-        return self.plan.zero >= 2 and self.plan.pp == 1
-
-    @cached_property
     def early(self) -> bool:
         """Whether gradients are reduced while backward still runs; sharded ones have no other place to go."""
         return self.parallel and (self.plan.switch("overlap_grad_reduce") or self.plan.zero >= 2)
@@ -216,7 +211,7 @@ class _Rank:
             turns = []
             for token in entry:
                 last = index == final[token.chunk]
-                reduce = self.early and token.kind in ("W", "BW") and (last or self.each_microbatch)
+                reduce = self.early and token.kind in ("W", "BW") and (last or self.plan.reduces_each)
                 variant = Variant(
                     gather=(self.gathers == "passes" and token.kind != "W")
                     or (self.gathers == "once" and index == first[token.chunk]),

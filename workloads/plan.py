@@ -16,6 +16,8 @@ CONTEXT = ("all_gather", "ring", "ulysses")
 TRAINING_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "nvfp4", "int8")
 ATTENTION = ("auto", "unfused", "fa1", "fa2", "fa3", "fa4", "cudnn", "triton", "te", "xla")
 SWITCH = ("auto", "on", "off")
+LOSSES = ("auto", "vocab_parallel", "eager", "compiled", "chunked")
+OFFLOADS = ("activations", "optimizer")
 DISPATCHERS = ("auto", "alltoall", "allgather", "deepep")
 DISPATCH_DTYPES = ("", "fp8")
 MODULES = ("core_attn", "mla_up_proj", "norm", "moe_act", "moe", "shared_experts")
@@ -35,6 +37,13 @@ class Plan:
     so many layers of a chunk. ``context`` is how attention spans ``cp``. ``layout``: layers of each
     stage, in stage order (``()``: even, see `workloads.layout`). ``order``: axes from fastest-varying rank to
     slowest. ``attention`` names the kernel of the attention core. Switches set to ``auto`` follow ``software``.
+    ``loss``: how cross-entropy holds logits (see `workloads.software`; ``chunked``: never whole, as Liger's kernel).
+
+    Data parallelism: ``reduce_each``: gradients are reduced after each microbatch (``auto``: where they are sharded,
+    ZeRO-2 and 3, and there is no pipeline; else they accumulate unsharded until the last). ``secondary`` > 0: a second
+    copy of ZeRO-3's parameters is sharded over that many neighbouring ranks, and backward gathers from those (hpZ of
+    ZeRO++, arXiv:2306.10209). ``offload``: what stands in host memory: ``activations`` of layers (copied out behind the
+    forward and back ahead of the backward), ``optimizer`` (states and step).
 
     Experts: ``routing`` says how unevenly tokens reach them (see `workloads.routing`); ``capacity`` > 0 limits an expert to
     that many times its mean and drops the rest (``dropless`` false); ``dispatcher`` is how tokens travel,
@@ -83,6 +92,10 @@ class Plan:
     comm_sms: int = 0
     recompute_modules: tuple[str, ...] = ("core_attn",)
     order: tuple[str, ...] = ("tp", "cp", "dp", "pp")
+    loss: str = "auto"
+    reduce_each: str = "auto"
+    secondary: int = 0
+    offload: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what the plan alone can tell; `check` does the rest against a model."""
@@ -91,7 +104,7 @@ class Plan:
             value = getattr(self, name)
             if value < 1:
                 raise PlanError(f"{name}={value} must be at least 1")
-        for name in ("group_size", "shard", "bucket_bytes", "recompute_layers", "comm_sms"):
+        for name in ("group_size", "shard", "bucket_bytes", "recompute_layers", "comm_sms", "secondary"):
             if getattr(self, name) < 0:
                 raise PlanError(f"{name}={getattr(self, name)} must be 0 (automatic) or more")
         self._check_choices()
@@ -113,6 +126,15 @@ class Plan:
             )
         if self.shard and (self.dp * self.cp) % self.shard:
             raise PlanError(f"shard={self.shard} does not divide dp x cp = {self.dp * self.cp}")
+        if self.secondary and (self.zero != 3 or not self.reshard):
+            raise PlanError(
+                f"secondary={self.secondary} with zero={self.zero}, reshard={self.reshard} has no effect: only ZeRO-3 that "
+                f"reshards gathers again for backward; use zero=3, reshard=true, or secondary=0"
+            )
+        if self.secondary and (self.dp * self.cp) % self.secondary:
+            raise PlanError(
+                f"secondary={self.secondary} does not divide dp x cp = {self.dp * self.cp}"
+            )
 
     def _check_choices(self) -> None:
         choices: dict[str, tuple[str, ...] | list[str]] = {
@@ -120,7 +142,7 @@ class Plan:
             "dtype": TRAINING_DTYPES, "software": list(SOFTWARE), "attention": ATTENTION,
             "overlap_grad_reduce": SWITCH, "overlap_param_gather": SWITCH, "overlap_p2p": SWITCH,
             "overlap_tp": SWITCH, "overlap_ep": SWITCH, "overlap_shared": SWITCH,
-            "dispatcher": DISPATCHERS, "dispatch_dtype": DISPATCH_DTYPES,
+            "dispatcher": DISPATCHERS, "dispatch_dtype": DISPATCH_DTYPES, "loss": LOSSES, "reduce_each": SWITCH,
         }  # fmt: skip
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -128,6 +150,9 @@ class Plan:
         for module in self.recompute_modules:
             if module not in MODULES:
                 raise PlanError(unknown("recompute_modules", module, MODULES))
+        for what in self.offload:
+            if what not in OFFLOADS:
+                raise PlanError(unknown("offload", what, OFFLOADS))
         parse_routing(self.routing)
         if self.dropless and self.capacity:
             raise PlanError(
@@ -160,6 +185,13 @@ class Plan:
     def dtype_bytes(self) -> float:
         """Bytes of an activation or a stored parameter (fp8 and nvfp4 keep both in bf16)."""
         return {"fp8": 2.0, "nvfp4": 2.0, "int8": 2.0}.get(self.dtype, DTYPE_BYTES[self.dtype])
+
+    @property
+    def reduces_each(self) -> bool:
+        """Whether gradients are reduced after each microbatch, not once at the end."""
+        if self.reduce_each == "auto":
+            return self.zero >= 2 and self.pp == 1
+        return self.reduce_each == "on"
 
     def switch(self, name: str) -> bool:
         """Whether a switch is on: the plan's own word, else the software profile's."""

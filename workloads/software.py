@@ -8,7 +8,7 @@ set of runs it was fitted on.
 from dataclasses import dataclass
 
 from sim.errors import PlanError, unknown
-from sim.units import us
+from sim.units import MiB, us
 
 HOST_LAUNCH_EAGER = 5.0 * us
 """Host seconds a kernel launched from eager PyTorch (Python dispatch, autograd). Source: PyTorch's own
@@ -18,6 +18,12 @@ HOST_LAUNCH_COMPILED = 1.0 * us
 EAGER_BANDWIDTH = 0.8
 """Share of the achieved bandwidth that PyTorch's unfused elementwise kernels reach. Fitted on the MosaicML rows on A100-40GB at
 2,048 tokens (125M to 30B); every other source is validation."""
+
+
+DEEPSPEED_BUCKET = 500_000_000
+"""Values DeepSpeed reduces at once (``reduce_bucket_size``, its documented default)."""
+TORCH_BUCKET = int(25 * MiB) // 4
+"""Values DistributedDataParallel reduces at once (``bucket_cap_mb`` 25, its documented default)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +42,15 @@ class Software:
     ``overlap_p2p``: pipeline transfers run beside compute, else the sender waits (batched send/recv);
     ``p2p_sync``: the host synchronises with the device at every pipeline transfer;
     ``scatter_gather``: without sequence parallelism a boundary tensor crosses the network once, cut over tp;
-    ``fp32_grads``: gradients accumulate and reduce in fp32; ``launch``: host seconds a kernel;
+    ``fp32_grads``: gradients of bf16 training accumulate and reduce in fp32 (fp16's keep their precision, as those of
+    Megatron-LM and DeepSpeed); ``master_weights``: an fp32 copy of the weights beside them, else they are kept in fp32
+    themselves and cast where they are used; ``placeholders``: products that accumulate their weight gradient return an
+    empty tensor in its place, one kept a shape (Transformer Engine); ``keeps_outputs``: a pipeline stage keeps what it
+    sent until its backward; ``flat_step``: DeepSpeed's optimizer: bf16 gradients beside their fp32 sums, and flat copies
+    of its share while it steps; ``bucket_values``: gradients reduced at once (0: Megatron-Core's rule);
+    ``loss``: how cross-entropy holds logits (``vocab_parallel``: in fp32 beside the training precision; ``eager``: the
+    same and two fp32 gradients; ``compiled``: in the training precision, and so their gradient; ``chunked``: never whole);
+    ``launch``: host seconds a kernel;
     ``dispatcher``: how tokens travel to experts (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared
     experts compute meanwhile; ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless); ``overlap_ep``: a forward and a backward run side by side, one's travel under the other.
     """
@@ -57,6 +71,12 @@ class Software:
     p2p_sync: bool = False
     scatter_gather: bool = True
     fp32_grads: bool = True
+    master_weights: bool = True
+    placeholders: bool = False
+    keeps_outputs: bool = False
+    flat_step: bool = False
+    bucket_values: int = 0
+    loss: str = "vocab_parallel"
     launch: float = HOST_LAUNCH_EAGER
     dispatcher: str = "alltoall"
     overlap_shared: bool = False
@@ -74,7 +94,7 @@ MEGATRON_2021 = Software(
     overlap_param_gather=False,
     overlap_p2p=False,
     p2p_sync=True,
-    fp32_grads=False,
+    keeps_outputs=True,
     description="Megatron-LM of the SC21 paper: fused softmax, bias-GeLU and bias-dropout-add; DDP after backward",
 )
 MEGATRON_2022 = Software(
@@ -84,7 +104,6 @@ MEGATRON_2022 = Software(
     overlap_param_gather=False,
     overlap_p2p=False,
     p2p_sync=True,
-    fp32_grads=False,
     description="Megatron-LM of the sequence-parallel paper: weight-gradient fusion, input-gradient overlap",
 )
 MEGATRON_DEEPSPEED = Software(
@@ -97,6 +116,9 @@ MEGATRON_DEEPSPEED = Software(
     overlap_p2p=False,
     p2p_sync=True,
     scatter_gather=False,
+    keeps_outputs=True,
+    flat_step=True,
+    bucket_values=DEEPSPEED_BUCKET,
     description="Megatron-DeepSpeed (BLOOM, MT-NLG, vTrain): DeepSpeed's pipeline engine and ZeRO-1",
 )
 MEGATRON_CORE = Software(
@@ -104,6 +126,7 @@ MEGATRON_CORE = Software(
     attention="te",
     fused_bias=True,
     packed_qkv=True,
+    placeholders=True,
     description="Megatron-Core with Transformer Engine (NeMo, Megatron-Bridge): flash attention, overlapped reductions",
 )
 MEGATRON_CORE_TP_OVERLAP = Software(
@@ -111,6 +134,7 @@ MEGATRON_CORE_TP_OVERLAP = Software(
     attention="te",
     fused_bias=True,
     packed_qkv=True,
+    placeholders=True,
     overlap_tp=True,
     description="Megatron-Core with tp_comm_overlap (user buffers): GEMMs pipelined with their collectives",
 )
@@ -121,6 +145,9 @@ TORCH_FSDP = Software(
     fused_optimizer=False,
     fused_wgrad=False,
     async_tp=False,
+    master_weights=False,
+    bucket_values=TORCH_BUCKET,
+    loss="eager",
     description="PyTorch eager FSDP (Composer, FSDP1/2), DeepSpeed ZeRO-3",
 )
 TORCH_COMPILED = Software(
@@ -130,6 +157,9 @@ TORCH_COMPILED = Software(
     fused_wgrad=False,
     async_tp=False,
     launch=HOST_LAUNCH_COMPILED,
+    master_weights=False,
+    bucket_values=TORCH_BUCKET,
+    loss="compiled",
     description="torchtitan with torch.compile: fused elementwise kernels, FSDP2",
 )
 XLA = Software(
@@ -139,6 +169,7 @@ XLA = Software(
     fused_residual=True,
     packed_qkv=True,
     launch=0.0,
+    master_weights=False,
     expert_counts=False,
     description="JAX on XLA (MaxText, Paxml): whole step compiled, collectives overlapped by the scheduler",
 )

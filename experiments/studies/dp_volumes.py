@@ -42,6 +42,7 @@ def _row(zero: int, microbatches: int) -> dict[str, object]:
         zero=zero,
         global_batch=DEVICES * microbatches,
         seq_len=SEQ_LEN,
+        dtype="fp16",
         software="megatron-2021",
         overlap_grad_reduce="on",
         overlap_param_gather="on",

@@ -32,7 +32,14 @@ def run(*, quick: bool = False) -> "pd.DataFrame":
 
 
 def _row(zero: int) -> dict[str, object]:
-    plan = Plan(dp=DEVICES, zero=zero, global_batch=DEVICES, seq_len=2048, software="megatron-2021")
+    plan = Plan(
+        dp=DEVICES,
+        zero=zero,
+        global_batch=DEVICES,
+        seq_len=2048,
+        dtype="fp16",
+        software="megatron-2021",
+    )
     result = replay(MODEL, "a100-superpod", DEVICES, plan)
     held = result.timeline.program.scripts[0].memory
     return {

@@ -47,7 +47,7 @@ def test_zero_memory_of_a_7_5b_model_on_64_devices(zero, gigabytes) -> None:
 
 
 def test_gradients_in_fp32_cost_two_more_bytes() -> None:
-    held = states(SMALL, dp=8, software="megatron-core")
+    held = states(SMALL, dp=8, software="megatron-2022")
     p = parameters(SMALL)
     assert held == {"parameters": 2 * p, "gradients": 4 * p, "optimizer": 12 * p}
 
@@ -60,14 +60,21 @@ def test_fp32_training_needs_no_master_copy() -> None:
 
 def test_hsdp_spreads_states_over_its_shards_only() -> None:
     p = parameters(SMALL)
-    held = states(SMALL, dp=8, zero=3, shard=2, software="megatron-2021")
+    held = states(SMALL, dp=8, zero=3, shard=2, dtype="fp16", software="megatron-2021")
     assert sum(held.values()) == pytest.approx(16 * p / 2)
 
 
 def volume(**fields) -> float:
     """Values a rank sends over dp in one step, a parameter."""
     plan = Plan(
-        **{"dp": N, "global_batch": N, "seq_len": 256, "software": "megatron-2022", **fields}
+        **{
+            "dp": N,
+            "global_batch": N,
+            "seq_len": 256,
+            "software": "megatron-2022",
+            "dtype": "fp16",
+            **fields,
+        }
     )
     timeline = simulate(lower(SMALL, plan), cluster("h100-fat-tree", N))
     sent = communication_volume(timeline, 0)

@@ -6,6 +6,8 @@ from workloads.layers.sizes import Sizes
 EAGER_RMS_NORM = 6.0
 """Bytes an RMS norm written out in eager PyTorch moves (to fp32, square, mean, scale, back, weight: some 34 a value) over
 those of one kernel; a layer norm is one kernel in PyTorch."""
+EAGER_KEPT = 3.0
+"""What such a norm keeps (input in fp32, normalised value in the training precision) over its input."""
 EAGER_GATED = 1.6
 """The same for SwiGLU as an activation and a product."""
 EAGER_ROTARY = 4.0
@@ -31,7 +33,7 @@ def norm(sizes: Sizes, name: str, *, branches: bool = True) -> Part:
         name=name,
         forward=lanes(sizes.elementwise(name, "norm", 2 * nbytes, "F", passes=passes)),
         backward=lanes(*backward),
-        saved=nbytes,
+        saved=nbytes if passes == 1.0 or sizes.software.fused_elementwise else nbytes * EAGER_KEPT,
         weights=float(width * (1 + int(sizes.model.norm_bias))) * float(sizes.model.norm_weight),
     )
 
@@ -63,7 +65,7 @@ def activation(sizes: Sizes, name: str, width: int, tokens: float, *, gated: boo
         backward=lanes(
             sizes.elementwise(f"{name}.bwd", "activation", 2 * inputs + one, "B", passes=passes)
         ),
-        saved=inputs,
+        saved=inputs + (one if gated and not sizes.software.fused_elementwise else 0.0),
     )
 
 

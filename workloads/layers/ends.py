@@ -9,6 +9,18 @@ from workloads.layers.linear import column
 from workloads.layers.part import Part, join, lanes
 from workloads.layers.sizes import Sizes
 
+LOGITS: dict[str, tuple[float, float]] = {
+    "vocab_parallel": (4.0, 0.0),
+    "eager": (4.0, 8.0),
+    "compiled": (0.0, 2.0),
+    "chunked": (0.0, 0.0),
+}
+"""Bytes a logit beside the logits themselves, by kind of loss: kept until backward, and made there.
+
+``vocab_parallel``: Megatron-Core keeps the softmax in fp32 and turns it into the gradient in place. ``eager``: PyTorch
+keeps the log-softmax in fp32; its backward makes the gradients of the picked value and of its input, in fp32.
+``compiled``: one gradient."""
+
 
 def embedding(sizes: Sizes) -> Part:
     """Return the vocabulary-parallel lookup and, with learned positions, their addition."""
@@ -32,7 +44,8 @@ def embedding(sizes: Sizes) -> Part:
             ),
         ),
         weight=lanes(*gather, Compute("embedding.grad", Memory("embedding", 3 * nbytes), "W")),
-        saved=8.0 * sizes.tokens,
+        saved=8.0 * sizes.tokens
+        + (sizes.local_hidden_bytes / sizes.value if plan.dropout else 0.0),
         weights=float(vocab_slice(sizes) * model.hidden_size)
         + (float(model.max_positions * model.hidden_size) if learned else 0.0),
     )
@@ -51,14 +64,18 @@ def wide(sizes: Sizes) -> Sizes:
 def head(sizes: Sizes) -> list[Part]:
     """Return final norm, projection to logits, and cross-entropy.
 
-    Logits are kept in the training precision and once in fp32, as vocabulary-parallel cross-entropy does.
+    What is kept of logits, and what more its backward makes, is the software's ``loss``: see `LOGITS`.
     """
     model, plan = sizes.model, sizes.plan
     projection = column(
         wide(sizes), "head", model.hidden_size, vocab_slice(sizes), bias=model.head_bias
     )
     logits = float(sizes.tokens) * vocab_slice(sizes)
-    held = logits * (sizes.value + 4.0)
+    kept, made = LOGITS[sizes.loss]
+    held = logits * (sizes.value + kept)
+    more = logits * made
+    if sizes.loss == "chunked":
+        held = more = 0.0
     statistics = [
         Collective(f"loss.{what}", "all_reduce", "tp", 4.0 * sizes.tokens, "F")
         for what in ("max", "target", "sum")
@@ -76,11 +93,12 @@ def head(sizes: Sizes) -> list[Part]:
         backward=join(
             (
                 lanes(
+                    Allocate("logits", more),
                     sizes.elementwise(
                         "loss.bwd", "cross_entropy", logits * (4.0 + sizes.value), "B", passes=3.0
-                    )
+                    ),
                 ),
-                lanes(Free("logits", held)),
+                lanes(Free("logits", held + more)),
             )
         ),
     )

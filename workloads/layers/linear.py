@@ -106,8 +106,7 @@ def weight_gradient(
             Compute(f"{name}.bias_grad", Memory("reduce", sizes.tokens * n * sizes.value), "W")
         )
     if not sizes.software.fused_wgrad and sizes.plan.num_microbatches > 1:
-        buffer = 4.0 if sizes.software.fp32_grads else sizes.value
-        add = Memory("add", n * k * (sizes.value + 2 * buffer))
+        add = Memory("add", n * k * (sizes.value + 2 * sizes.grad))
         ops.append(Compute(f"{name}.grad_add", add, "W"))
     return tuple(ops)
 

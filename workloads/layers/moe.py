@@ -7,7 +7,7 @@ Where the software does so, shared experts compute while tokens travel.
 
 from dataclasses import replace
 
-from sim.kernels.shapes import DTYPE_BYTES, Gemm, GroupedGemm, Memory
+from sim.kernels.shapes import Gemm, GroupedGemm, Memory
 from sim.program import Compute, Op, Signal, Wait
 from workloads.layers.elementwise import activation, norm, residual
 from workloads.layers.linear import replicated
@@ -143,7 +143,7 @@ def _grouped(
     groups, rows = trip.groups, trip.rows_here * sizes.plan.etp
     mean, largest = rows / groups, trip.largest * sizes.plan.etp
     software = sizes.software
-    grad = DTYPE_BYTES["fp32"] if software.fused_wgrad and software.fp32_grads else sizes.value
+    grad = sizes.grad if software.fused_wgrad else sizes.value
 
     def product(label: str, n: int, k: int, phase: str, *, wgrad: bool = False) -> Compute:
         kernel = GroupedGemm(
@@ -155,9 +155,8 @@ def _grouped(
     weights = float(groups * inputs * outputs)
     wgrad: list[Op] = [product(f"{name}.wgrad", outputs, inputs, "W", wgrad=True)]
     if not software.fused_wgrad and sizes.plan.num_microbatches > 1:
-        buffer = DTYPE_BYTES["fp32"] if software.fp32_grads else sizes.value
         wgrad.append(
-            Compute(f"{name}.grad_add", Memory("add", weights * (sizes.value + 2 * buffer)), "W")
+            Compute(f"{name}.grad_add", Memory("add", weights * (sizes.value + 2 * sizes.grad)), "W")
         )
     cast: tuple[Op, ...] = sizes.cast(f"{name}.cast", rows * inputs, "F")
     if quantised:

@@ -34,6 +34,11 @@ class Sizes:
         return self.software.attention if self.plan.attention == "auto" else self.plan.attention
 
     @cached_property
+    def loss(self) -> str:
+        """How cross-entropy holds logits: the plan's word, else the software's."""
+        return self.plan.choice("loss")
+
+    @cached_property
     def tokens(self) -> int:
         """Tokens of one microbatch on this rank."""
         return self.plan.microbatch * self.plan.seq_len // self.plan.cp
@@ -47,6 +52,12 @@ class Sizes:
     def value(self) -> float:
         """Bytes of an activation value."""
         return self.plan.dtype_bytes
+
+    @cached_property
+    def grad(self) -> float:
+        """Bytes of a gradient value where it accumulates and reduces; fp16 training keeps fp16."""
+        wide = self.software.fp32_grads and self.plan.dtype != "fp16"
+        return DTYPE_BYTES["fp32"] if wide else self.value
 
     @cached_property
     def gemm_dtype(self) -> str:
@@ -95,7 +106,7 @@ class Sizes:
              waits: tuple[str, ...] = (), signals: tuple[str, ...] = ()) -> Compute:  # fmt: skip
         """Return a product in the plan's precision; a weight gradient accumulates in fp32 where fused."""
         accumulate = phase == "W" and self.software.fused_wgrad
-        out = DTYPE_BYTES["fp32"] if accumulate and self.software.fp32_grads else self.value
+        out = self.grad if accumulate else self.value
         dtype = self.wgrad_dtype if phase == "W" else self.gemm_dtype
         kernel = Gemm(m, n, k, dtype=dtype, out_bytes=out, accumulate=accumulate)
         return Compute(name, kernel, phase, waits=waits, signals=signals, starts=starts)
