@@ -167,6 +167,11 @@ def _sharding(
         notes.append("ZeRO++: quantised transfers are not modelled")
     if "not stated" in stated:
         notes.append("degree of sharding not stated: all data-parallel ranks")
+    if zero == 3 and values["pp"] > 1 and habits.gathers_once:
+        notes.append(
+            "fsdp under a pipeline: gathered once a step, reduced after the last microbatch (as zero 1)"
+        )
+        zero = 1
     result: dict[str, Any] = {"zero": zero, "reshard": reshard}
     ranks = values["dp"] * values["cp"]
     shard = next((int(m[1]) for pattern in SHARD if (m := pattern.search(stated))), 0)

@@ -15,7 +15,9 @@ class Habits:
     ``dropout`` whether its GPT scripts drop out; ``tp_overlap`` whether its recipes set tp_comm_overlap;
     ``sequence_parallel`` whether tensor parallelism cuts the norms too; ``dispatcher`` how its recipes send tokens to
     experts (``""``: the profile's way); ``mtp`` whether they train multi-token prediction where a model has it;
-    ``per_op`` whether its selective recomputation repeats every other product.
+    ``per_op`` whether its selective recomputation repeats every other product; ``gathers_once`` whether FSDP under a
+    pipeline gathers parameters once a step and reduces after the last microbatch; ``reserved`` whether its log states
+    the allocator's reserved memory.
     """
 
     profile: str
@@ -28,6 +30,8 @@ class Habits:
     dispatcher: str = ""
     mtp: bool = False
     per_op: bool = False
+    gathers_once: bool = False
+    reserved: bool = False
 
 
 MEGATRON_2021 = Habits(profile="megatron-2021", zero=0, dropout=True)
@@ -42,7 +46,13 @@ FSDP = Habits(profile="torch-fsdp", zero=3)
 META = replace(FSDP, sequence_parallel=True)
 FUSED_TORCH = Habits(profile="torch-compiled", zero=0)
 TITAN = Habits(
-    profile="torch-fsdp", zero=3, recompute="selective (op)", sequence_parallel=True, per_op=True
+    profile="torch-fsdp",
+    zero=3,
+    recompute="selective (op)",
+    sequence_parallel=True,
+    per_op=True,
+    gathers_once=True,
+    reserved=True,
 )
 TITAN_COMPILED = replace(TITAN, profile="torch-compiled")
 XLA = Habits(profile="xla", zero=3, recompute="full")

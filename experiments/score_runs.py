@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from experiments.bands import band
+from experiments.row_software import habits_of
 from experiments.row_text import Row, UnsupportedError, needed, number, text
 from experiments.run_row import run_of_row
 from experiments.runfile import RunConfig
@@ -246,6 +247,13 @@ def _scored(outcome: Mapping[str, Any], row: Row) -> dict[str, Any]:
         "num_events": outcome["num_events"],
         "wall_s": outcome["wall_s"],
     }
+
+
+def _memory_kind(row: Row) -> str:
+    """Return which memory a row measured: as its notes say, else what its framework logs."""
+    notes = text(row, "notes").lower()
+    usual = "reserved_bytes" if habits_of(row)[0].reserved else "peak_bytes"
+    return next((kind for pattern, kind in MEMORY_KINDS if re.search(pattern, notes)), usual)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 from experiments.score_sets import TABLES, family
 from experiments.scoreboard import Scored, signed_error
 from experiments.study_figure import figure
+from sim.units import GiB
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,9 +25,12 @@ COLOURS = (
 GREY = "#b0b0b0"
 TITLES = {
     "step_time_s": "step time of measured runs, s",
-    "peak_memory_bytes": "peak memory of measured runs, bytes",
+    "peak_memory_bytes": "peak memory of measured runs, GiB",
     "time_s": "time of measured {kind}, s",
 }
+NARROW = 300.0
+"""Largest over smallest value up to which ticks between decades are labelled."""
+UNITS = {"peak_memory_bytes": GiB}
 HEIGHT = 6.0
 
 
@@ -56,7 +60,9 @@ def _points(kind: str, scored: Sequence[Scored], quantity: str) -> Points:
         if table.counts(row) and signed_error(answer, quantity) is not None:
             name = row.get(table.family) or "not stated"
             name = family(name) if table.family == "id" else name.split("@")[0].split(" ")[0]
-            found[name].append((answer[f"measured_{quantity}"], answer[f"predicted_{quantity}"]))
+            unit = UNITS.get(quantity, 1.0)
+            pair = (answer[f"measured_{quantity}"] / unit, answer[f"predicted_{quantity}"] / unit)
+            found[name].append(pair)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
@@ -90,8 +96,20 @@ def _panel(axes: "Axes", points: Points, title: str) -> None:
         _cloud(axes, points[name], colour, f"{name[:28]} ({len(points[name])})")
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), title=title)
     axes.set(xlabel="measured", ylabel="predicted")
+    _ticks(axes, narrow=high / low < NARROW)
     axes.legend(fontsize=7.5, loc="upper left", frameon=False, handletextpad=0.2)
     axes.text(0.98, 0.03, "band: +-10 %", transform=axes.transAxes, ha="right", fontsize=8)
+
+
+def _ticks(axes: "Axes", *, narrow: bool) -> None:
+    """Label 1, 2 and 5 of each decade where there are few decades, else each decade."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        if narrow:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(FormatStrFormatter("%g"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def _cloud(axes: "Axes", pairs: Sequence[tuple[float, float]], colour: str, label: str) -> None:
