@@ -231,8 +231,7 @@ def _scored(outcome: Mapping[str, Any], row: Row) -> dict[str, Any]:
     """Return an outcome as the fields of a row."""
     if "status" in outcome:
         return dict(outcome)
-    notes = text(row, "notes").lower()
-    kind = next((kind for pattern, kind in MEMORY_KINDS if re.search(pattern, notes)), "peak_bytes")
+    kind = _memory_kind(row)
     elsewhere = UNKNOWN_STATES.search(text(row, "zero_stage_or_fsdp").lower())
     step, spread = outcome["step_time_s"], band(category(row))
     tokens = needed(row, "global_batch_sequences") * needed(row, "seq_len") / needed(row, "gpus")
