@@ -108,7 +108,7 @@ def plot(frame: "pd.DataFrame") -> "Figure":
     )
     powers(axes, list(frame.devices), "devices")
     axes.set_yscale("log")
-    axes.set_ylabel("seconds to simulate, on the machine at hand", fontsize=10)
+    axes.set_ylabel("seconds to simulate one all-reduce", fontsize=10)
     legend(axes, loc="upper left")
     return made
 

@@ -98,8 +98,8 @@ def plot(frame: "pd.DataFrame") -> "Figure":
         row = frame[(frame.model == name) & (frame.launch_us == SLOW_US)].iloc[0]
         _lanes(axes, result, SHOWN * result.timeline.step_time)
         axes.set_title(
-            f"{name}, {row.tokens_per_device:,} tokens a device, {SLOW_US:g} us a launch: of a step of "
-            f"{row.step_ms:.0f} ms {row.launch_share:.0%} waits for launches, {row.exposed_share:.0%} for communication",
+            f"{name}, {row.tokens_per_device:,} tokens a device, {SLOW_US:g} us a launch; waits in a step of "
+            f"{row.step_ms:.0f} ms: {row.launch_share:.0%} for launches, {row.exposed_share:.0%} for communication",
             fontsize=9.5,
             loc="left",
         )
