@@ -91,7 +91,10 @@ def test_a_claim_that_does_not_hold_fails_its_study_alone(
     assert "run the study" in rows[0]["finding"]
 
 
-def test_the_command_runs_one_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_one_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(["study", "zero-memory", "--quick", "--json", "--out", str(tmp_path)]) == 0
     (row,) = json.loads(capsys.readouterr().out)["studies"]
     assert row["name"] == "zero-memory"
