@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.chart import figure, label
 from experiments.study_figure import GREY, SERIES
-from experiments.trial import Row, numbers, trial
-from sim.metrics import exposed_communication, mfu
+from experiments.trial import Row, long_numbers, run_config
 from workloads.plan import Plan
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+KEYS = ("tflops_per_device", "mfu", "mfu_causal", "bubble_fraction", "exposed_fraction",
+        "peak_memory_gib", "fits")  # fmt: skip
 AS_RUN = "as run"
 """Name of the variant with the published plan."""
 
@@ -43,33 +44,17 @@ def case_rows(cases: Iterable[Case], *, quick: bool = False) -> list[Row]:
         variants: dict[str, Mapping[str, Any]] = {AS_RUN: {}, **({} if quick else case.knobs)}
         for variant, changes in variants.items():
             changed: dict[str, Any] = dict(changes)
-            result = trial(
-                case.model, case.cluster, replace(case.plan, **changed), **case.parameters
-            )
-            found, plan = numbers(result), result.config.plan
-            exposed = exposed_communication(result.mean)
+            plan = replace(case.plan, **changed)
+            found = long_numbers(run_config(case.model, case.cluster, plan, **case.parameters))
+            exposed = found["exposed"]
             most = max(exposed, key=lambda axis: exposed[axis], default="")
-            row: Row = {
-                "case": case.name,
-                "variant": variant,
-                "devices": plan.num_devices,
-                "plan": plan_text(plan),
-            }
-            row |= {
-                "step_time_s": found["step_time_s"],
-                "published_s": case.published_s or float("nan"),
-            }
-            row |= {
-                key: found[key]
-                for key in ("tflops_per_device", "mfu", "bubble_fraction", "exposed_fraction")
-            }
-            row |= {"mfu_causal": mfu(result.timeline, "causal"), "most_exposed": most}
-            row |= {
-                "peak_memory_gib": found["peak_memory_gib"],
-                "fits": found["fits"],
-                "source": case.source,
-            }
-            rows.append(row | {"assumed": case.assumed})
+            row: Row = {"case": case.name, "variant": variant, "devices": plan.num_devices}
+            row |= {"plan": plan_text(plan), "step_time_s": found["step_time_s"]}
+            row |= {"published_s": case.published_s or float("nan")}
+            row |= {key: found[key] for key in KEYS}
+            rows.append(
+                row | {"most_exposed": most, "source": case.source, "assumed": case.assumed}
+            )
     return rows
 
 
@@ -106,7 +91,8 @@ def case_figure(frame: "pd.DataFrame", title: str, *, height: float = 4.4) -> "F
         )
     left.set_yticks(list(at), [f"{r.case}\n{r.plan}" for r in run.itertuples()], fontsize=8)
     left.margins(x=0.3)
-    label(left, "step time (s)", "", "replayed and published")
+    label(left, "step time (s)", "")
+    left.set_title("replayed and published", fontsize=10, loc="right")
     left.set_ylim(max(len(run) - 0.3, 1.4), min(-0.7, len(run) - 3.0))
     left.legend(fontsize=8.5, frameon=False, loc="upper right" if len(run) < 3 else "lower right")
     _knobs(right, frame)
@@ -130,4 +116,5 @@ def _knobs(axes: Any, frame: "pd.DataFrame") -> None:
     axes.axvline(0, color=GREY, lw=0.8)
     axes.margins(x=0.25)
     axes.xaxis.set_major_formatter("{x:+.0%}")
-    label(axes, "change of step time", "", "one knob turned (grey: does not fit)")
+    label(axes, "change of step time", "")
+    axes.set_title("one knob turned (grey: does not fit)", fontsize=10, loc="right")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from experiments.runfile import RunConfig, load_run
+from experiments.runfile import ClusterSpec, RunConfig, load_run
 from experiments.simulation import Result
 from experiments.steady import steady
 from experiments.study import replay
@@ -18,6 +18,7 @@ from sim.metrics import (
 )
 from sim.units import TERA, GiB
 from workloads.model import Model
+from workloads.models import model as preset_model
 from workloads.models.families import gpt
 from workloads.plan import Plan
 
@@ -28,6 +29,13 @@ Row = dict[str, Any]
 def trial(model: Model | str, cluster: str, plan: Plan, **parameters: Any) -> Result:
     """Replay a plan on as many devices of a cluster preset as it needs. Raises `InputError`."""
     return replay(model, cluster, plan.num_devices, plan, **parameters)
+
+
+def run_config(model: Model | str, cluster: str, plan: Plan, **parameters: Any) -> RunConfig:
+    """Return the run of a plan on as many devices of a cluster preset as it needs."""
+    found = preset_model(model) if isinstance(model, str) else model
+    spec = ClusterSpec(preset=cluster, num_devices=plan.num_devices, parameters=parameters)
+    return RunConfig(name=found.name, model=found, cluster=spec, plan=plan)
 
 
 def trial_run(config: RunConfig) -> Result:
@@ -66,11 +74,42 @@ def numbers(result: Result) -> Row:
         "tokens_per_s": tokens_per_s(timeline),
         "tflops_per_device": flops_per_device(timeline) / TERA,
         "mfu": mfu(timeline),
+        "mfu_causal": mfu(timeline, "causal"),
         "hfu": hfu(timeline),
         "bubble_fraction": bubble_fraction(mean, step),
         "exposed_fraction": sum(exposed_communication(mean).values()) / step,
         "peak_memory_gib": peak_bytes(result) / GiB,
         "fits": fits(result),
+    }
+
+
+def long_numbers(config: RunConfig) -> Row:
+    """Return `numbers` and ``exposed`` (s by axis) of a run, from two shorter replays where its middle repeats.
+
+    Every cause of the ledger grows by the same seconds with each round, as the step does; memory is the
+    longer replay's.
+    """
+    halves = steady(config)
+    if halves is None:
+        result = trial_run(config)
+        return numbers(result) | {"exposed": exposed_communication(result.mean)}
+    short, long = trial_run(halves.shorter), trial_run(halves.longer)
+    step = halves.extend(short.timeline.step_time, long.timeline.step_time)
+    mean = {cause: halves.extend(short.mean.get(cause, 0.0), s) for cause, s in long.mean.items()}
+    row = numbers(long)
+    rounds = config.plan.num_microbatches / halves.longer.plan.num_microbatches
+    faster = rounds * row["step_time_s"] / step
+    rates = ("tokens_per_s", "tflops_per_device", "mfu", "mfu_causal", "hfu")
+    exposed = exposed_communication(mean)
+    shares = {
+        "bubble_fraction": bubble_fraction(mean, step),
+        "exposed_fraction": sum(exposed.values()) / step,
+    }
+    return row | {
+        "step_time_s": step,
+        **{k: row[k] * faster for k in rates},
+        **shares,
+        "exposed": exposed,
     }
 
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STAGES: dict[str, tuple[str, float, dict[str, dict[str, Any]]]] = {
-    "8K, 8,192 devices": ("llama3-405b-8192", 430, {}),
-    "8K, 16,384 devices": ("llama3-405b", 400, {
+    "8K on 8,192": ("llama3-405b-8192", 430, {}),
+    "8K on 16,384": ("llama3-405b", 400, {
         "4 chunks, not 8": {"chunks": 4}, "1 chunk (1F1B)": {"chunks": 1, "schedule": "1f1b"},
-        "parameters gathered again (reshard)": {"reshard": True}, "full recompute": {"recompute": "full"},
+        "gather twice (reshard)": {"reshard": True}, "full recompute": {"recompute": "full"},
         "ZeRO-1": {"zero": 1, "reshard": True},
         "TP = 16, PP = 8": {"tp": 16, "pp": 8},
     }),
-    "131K, 16,384 devices": ("llama3-405b-131k", 380, {"CP as a ring": {"context": "ring"}}),
+    "131K on 16,384": ("llama3-405b-131k", 380, {"CP as a ring": {"context": "ring"}}),
 }  # fmt: skip
 """Run preset, published TFLOP/s a device, and the knobs."""
 

@@ -73,15 +73,15 @@ def sampled(timeline: Timeline) -> list[tuple[float, str, float]]:
 
 
 def check(frame: pd.DataFrame) -> str:
-    """Memory peaks within the first tenth after the turn and ends where it began; recompute flattens it."""
+    """Memory peaks just after the turn and ends with the states alone; recompute flattens it."""
     found = {}
     for recompute, part in frame.groupby("recompute", sort=False):
         total = part.groupby("time_ms")["held_gib"].sum()
         step, turn = part["step_ms"].iloc[0], part["turn_ms"].iloc[0]
         peak = float(total.idxmax())
         assert -0.02 * step <= peak - turn <= 0.15 * step
-        assert abs(total.iloc[-1] - total.iloc[0]) < 0.05 * total.max()
-        found[recompute] = (float(total.max()), peak / step, turn / step, float(total.iloc[0]))
+        assert 0.7 * total.iloc[0] < total.iloc[-1] <= total.iloc[0]
+        found[recompute] = (float(total.max()), peak / step, turn / step, float(total.iloc[-1]))
     most, at, turn, floor = found["none"]
     line = f"With recompute the peak is {found['full'][0]:.0f} GiB." if "full" in found else ""
     return (

@@ -122,8 +122,8 @@ def check(frame: pd.DataFrame) -> str:
         assert (ratio_ahead < 1.1).all()
     return (
         f"PTD-P over ZeRO-3: {_list(ratio)} times with tensors gathered on use, {_list(ratio_ahead)} with layers "
-        f"gathered ahead; published {_list(wanted)}.\nThe bytes fit under the compute; what the published runs lost was "
-        "waiting: many small gathers over a long ring, none of them early. The replay shows a part of that loss, not all."
+        f"gathered ahead; published {_list(wanted)}.\nThe bytes fit under the compute; the published runs lost by "
+        "waiting: many small gathers over a long ring, none early. The replay shows a part of that loss, not all."
     )
 
 

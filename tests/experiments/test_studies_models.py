@@ -1,0 +1,136 @@
+"""Studies of models and plans: helpers by hand, volumes and activations by formula, findings kept in results."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.case import AS_RUN, Case, case_rows, plan_text
+from experiments.studies import (
+    activation_terms,
+    column_row_duals,
+    pipeline_batch,
+    ptd_against_zero3,
+    strategy_table,
+    tp_against_pp,
+    weak_scaling,
+)
+from experiments.study import module_of
+from experiments.trial import (
+    grouped,
+    long_numbers,
+    long_step_time,
+    megatron_gpt,
+    numbers,
+    run_config,
+    trial,
+    trial_run,
+)
+from sim.program import Collective
+from workloads.counts import num_params
+from workloads.lower import lower
+from workloads.plan import Plan
+
+RESULTS = Path(__file__).resolve().parent.parent.parent / "results"
+STUDIES = (
+    "activation-terms", "bubble-against-microbatches", "case-deepseek-v3", "case-llama3", "case-models",
+    "column-row-duals", "ep-against-tp", "ep-coupled-or-not", "memory-over-time", "moe-skew", "pipeline-batch",
+    "pipeline-gantts", "ptd-against-zero3", "ptd-gains", "recompute-pays", "ring-attention", "schedule-race",
+    "strategy-table", "tp-against-pp", "tp-times-dp", "tp-times-pp", "weak-scaling",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_kept_table_still_supports_its_finding(name: str) -> None:
+    folder = RESULTS / name
+    frame = pd.read_csv(folder / "table.csv", keep_default_na=True)
+    for column in ("reason", "most_exposed"):
+        if column in frame:
+            frame[column] = frame[column].fillna("")
+    finding = module_of(name).check(frame)  # type: ignore[attr-defined]  # every study has one
+    assert finding.count("\n") == 1
+
+
+def test_the_models_of_the_pipeline_figure_have_their_published_sizes() -> None:
+    sizes = [num_params(pipeline_batch.model(stages)) for stages in (1, 8)]
+    assert sizes == pytest.approx([15e9, 121e9], rel=0.1)
+
+
+def test_activations_of_a_layer_are_the_formula() -> None:
+    frame = activation_terms.run(quick=True)
+    assert list(frame["measured_sbh"]) == pytest.approx([34 + 80, 10 + 3 + 10, 14.25], rel=1e-6)
+
+
+def test_tensor_parallel_bytes_are_four_all_reduces_a_layer() -> None:
+    frame = tp_against_pp.run(quick=True)
+    tp = frame[frame["strategy"] == "TP = 8"].iloc[0]
+    assert tp["expected_gb"] == pytest.approx(8 * 2048 * 5120 * 2 * 8 * 7 / 8 * 40 / 1e9)
+    assert tp["sent_gb"] == pytest.approx(tp["expected_gb"], rel=0.06)
+
+
+def test_duals_are_counted_on_one_layer() -> None:
+    frame = column_row_duals.run()
+    assert frame.groupby(["sequence_parallel", "pass"])["count"].sum().to_dict() == {
+        (False, "backward"): 2, (False, "forward"): 2, (True, "backward"): 6, (True, "forward"): 4,
+    }  # fmt: skip
+
+
+def test_a_slope_of_one_is_found() -> None:
+    assert weak_scaling.slope(pd.Series([1, 2, 4]), pd.Series([3.0, 6.0, 12.0])) == pytest.approx(1)
+
+
+def test_a_strategy_that_is_best_everywhere_is_named() -> None:
+    frame = pd.DataFrame(
+        {"strategy": ["a", "b"], **{c: [1.0, 2.0] for c in strategy_table.COLUMNS}}
+    )
+    assert strategy_table.dominating(frame) == ["a"]
+
+
+def test_gathers_on_use_move_the_same_bytes_in_twelve_times_as_many_calls() -> None:
+    plan = Plan(dp=8, zero=3, global_batch=8, seq_len=1024, software="megatron-deepspeed")
+    whole = lower(megatron_gpt(2, 1024, 16), plan)
+    cut = ptd_against_zero3.tensors_on_use(whole)
+
+    def gathers(program: object) -> list[float]:
+        (script,) = program.scripts  # type: ignore[attr-defined]  # a Program of one script
+        ops = [op for segment in script.streams["gather"] for op in segment.ops]
+        return [op.nbytes for op in ops if isinstance(op, Collective) and ".layer" in op.name]
+
+    assert len(gathers(cut)) == 12 * len(gathers(whole))
+    assert sum(gathers(cut)) == pytest.approx(sum(gathers(whole)), rel=1e-3)
+
+
+def test_a_ledger_is_grouped_under_five_heads_and_keeps_its_sum() -> None:
+    ledger = {
+        "compute": 3.0,
+        "exposed.tp": 1.0,
+        "overlap_slowdown": 0.5,
+        "bubble.drain": 2.0,
+        "launch": 0.25,
+    }
+    found = grouped(ledger)
+    assert found["communication"] == 1.5
+    assert found["bubble"] == 2.0
+    assert sum(found.values()) == sum(ledger.values())
+
+
+def test_a_long_run_is_extended_from_two_short_ones() -> None:
+    plan = Plan(pp=4, global_batch=32, seq_len=1024)
+    config = run_config("zb-gpt-1.5b", "a100-host", plan)
+    whole, extended = numbers(trial_run(config)), long_numbers(config)
+    assert long_step_time(config) == pytest.approx(whole["step_time_s"], rel=1e-4)
+    for key in ("step_time_s", "mfu", "mfu_causal", "bubble_fraction", "exposed_fraction"):
+        assert extended[key] == pytest.approx(whole[key], rel=1e-2)
+
+
+def test_a_case_replays_its_plan_and_each_knob() -> None:
+    plan = Plan(dp=8, zero=1, global_batch=16, seq_len=1024)
+    case = Case(name="small", model="gpt3-125m", cluster="h100-host", plan=plan, published_s=0.1,
+                knobs={"sharded": {"zero": 3}})  # fmt: skip
+    rows = case_rows([case])
+    assert [row["variant"] for row in rows] == [AS_RUN, "sharded"]
+    assert rows[0]["step_time_s"] == pytest.approx(
+        trial("gpt3-125m", "h100-host", plan).timeline.step_time
+    )
+    assert plan_text(plan) == "DP8 ZeRO-1"
+    assert len(case_rows([case], quick=True)) == 1
