@@ -136,7 +136,7 @@ def _rates(
 ) -> list[float]:
     """Bytes/s of the collective for each round: alike ones at the phase's own rate, others as a group's links allow.
 
-    A round that differs reaches the same share of its most loaded link as the phase does of its own.
+    A round that differs reaches that share of its most loaded link which makes all of them take the phase's time.
     """
     if len(rounds) == 1 or groups is None:
         return [_rate(phase) * r.repeat for r in rounds]
@@ -144,8 +144,8 @@ def _rates(
     one[np.atleast_2d(groups)[0]] = True
     loads = [_loads(cluster, r, one) for r in rounds]
     capacity = cluster.link_capacity
-    reached = _rate(phase) * float((np.sum(loads, axis=0) / capacity).max())
-    return [reached / float((load / capacity).max()) for load in loads]
+    taken = [float((load / capacity).max()) for load in loads]
+    return [_rate(phase) * sum(taken) / each for each in taken]
 
 
 def _loads(cluster: Cluster, r: FlowRound, member: np.ndarray) -> np.ndarray:

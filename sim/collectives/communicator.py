@@ -127,9 +127,7 @@ class Communicator:
             stage = expert_stage(self.cluster, self.groups, spread)
             self._spreads[key] = price(self.cluster, "all_to_all", stage, self.owner)
         phase, protocol = self._spreads[key].phase(nbytes)
-        return CollectivePlan(
-            kind="all_to_all", algorithm="ep", protocol=protocol, phases=(phase,)
-        )
+        return CollectivePlan(kind="all_to_all", algorithm="ep", protocol=protocol, phases=(phase,))
 
     def _choose(self, kind: str, nbytes: float, algorithm: str) -> CollectivePlan:
         if self.size == 1:
@@ -211,6 +209,7 @@ def _merge(same: Sequence[Stage]) -> Stage:
         level=np.concatenate([s.level for s in same]),
         steps=tuple(steps),
         channels=max(s.channels for s in same),
+        turn=np.concatenate([s.turn for s in same]),
     )
 
 

@@ -1,7 +1,7 @@
 """Cost of a stage on the graph: loads of links, the rate they allow, hop latencies, and its regimes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -109,6 +109,8 @@ def footprint(cluster: Cluster, stage: Stage, owner: np.ndarray) -> Footprint:
         together = float(capacity[worst] / loads[worst])
         flow = float(squares[tight] / loads[tight])
         bounds.append(Bound(cluster.link_kinds[i], alone, together, int(worst), flow))
+    if len(stage.turn):
+        bounds = _in_turns(cluster, stage, pair, link, carried, owner, bounds)
     wire = np.bincount(pair, share * cluster.links.latency[link], minlength=len(stage.src))
     levels = []
     for level, hops in enumerate(stage.steps):
@@ -117,6 +119,29 @@ def footprint(cluster: Cluster, stage: Stage, owner: np.ndarray) -> Footprint:
             kind = _slowest_kind(cluster, link[rows[pair]])
             levels.append((kind, hops, float(wire[rows].max())))
     return Footprint(stage, used, loads[used], tuple(bounds), tuple(levels))
+
+
+def _in_turns(
+    cluster: Cluster,
+    stage: Stage,
+    pair: np.ndarray,
+    link: np.ndarray,
+    carried: np.ndarray,
+    owner: np.ndarray,
+    bounds: list[Bound],
+) -> list[Bound]:
+    """Lower the bounds of flows that follow one another: each turn takes what its own most loaded link does."""
+    capacity = cluster.link_capacity
+    own = together = 0.0
+    for number in np.unique(stage.turn):
+        rows = stage.turn[pair] == number
+        loads = np.bincount(link[rows], carried[rows], minlength=cluster.num_links)
+        mine = _own_loads(owner[stage.src[pair[rows]]], link[rows], carried[rows], loads)
+        own += float((mine / capacity).max())
+        together += float((loads / capacity).max())
+    slower = 1.0 / own / min(bound.own for bound in bounds)
+    shared = 1.0 / together / min(bound.shared for bound in bounds)
+    return [replace(b, own=b.own * slower, shared=b.shared * shared) for b in bounds]
 
 
 def _own_loads(

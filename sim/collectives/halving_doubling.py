@@ -23,8 +23,8 @@ def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
         return f"needs a power of two, got {n} members"
     domain = np.repeat(np.arange(block.num_domains), block.sizes)
     turns = 2 if kind == "all_reduce" else 1
-    parts, hops = [], [0.0, 0.0]
-    for distance in _distances(n):
+    parts, turn, hops = [], [], [0.0, 0.0]
+    for number, distance in enumerate(_distances(n)):
         partner = np.arange(n) ^ distance
         far = domain != domain[partner]
         hops[int(far.any())] += turns
@@ -33,8 +33,15 @@ def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
             if len(rows):
                 load = turns / (2 * distance)
                 parts.append((members[:, rows], members[:, partner[rows]], load, level))
+                turn.append(np.full(len(members) * len(rows), number))
     return (
-        Stage(name="halving-doubling", rule="halving_doubling", steps=tuple(hops), **flows(*parts)),
+        Stage(
+            name="halving-doubling",
+            rule="halving_doubling",
+            steps=tuple(hops),
+            turn=np.concatenate(turn),
+            **flows(*parts),
+        ),
     )
 
 

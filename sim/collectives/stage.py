@@ -1,7 +1,7 @@
 """Stage: what one step of an algorithm moves, as flows between devices; Block: groups of equal layout."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypedDict
 
 import numpy as np
@@ -54,7 +54,8 @@ class Stage:
     """Flows of one phase: ``load`` bytes of each flow for one byte of the collective.
 
     ``level`` sorts the flows by the kind of hop they are; ``steps[l]`` hops of level l follow one another, so the
-    latency is the sum over levels of steps times the slowest hop. ``rule`` names the constants that apply.
+    latency is the sum over levels of steps times the slowest hop. ``rule`` names the constants that apply. ``turn``
+    (num_flows,): flows of different turns follow one another (empty: all share the links).
     """
 
     name: str
@@ -65,6 +66,7 @@ class Stage:
     level: np.ndarray
     steps: tuple[float, ...]
     channels: float = 1.0
+    turn: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 StageBuilder = Callable[[str, Block], "tuple[Stage, ...] | str"]

@@ -43,7 +43,9 @@ def _height(cluster: Cluster) -> np.ndarray:
         height = lower
 
 
-def _reverse_capacity(src: np.ndarray, dst: np.ndarray, capacity: np.ndarray, num: int) -> np.ndarray:
+def _reverse_capacity(
+    src: np.ndarray, dst: np.ndarray, capacity: np.ndarray, num: int
+) -> np.ndarray:
     """Capacity of the link the other way, 0 where there is none."""
     key = src.astype(np.int64) * num + dst
     order = np.argsort(key, kind="stable")

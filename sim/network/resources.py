@@ -21,7 +21,11 @@ def reduce_links(
     ``capacity`` (num_links,) bytes/s. Links in ``keep`` (those whose bandwidth will change) stay resources of their
     own, and no other link drops out for their sake.
     """
-    used = np.unique(np.concatenate([links for links, _ in patterns])) if patterns else np.zeros(0, int)
+    used = (
+        np.unique(np.concatenate([links for links, _ in patterns]))
+        if patterns
+        else np.zeros(0, int)
+    )
     if not len(used):
         return [() for _ in patterns], [], {}
     kept = np.array([k for k in keep if k in set(used.tolist())], dtype=np.int64)
@@ -39,7 +43,11 @@ def reduce_links(
         for n in range(len(patterns))
     ]
     capacities = [float(c) for c in capacity[used[first]][binding]]
-    return found, capacities, {int(k): int(index[group[r]]) for k, r in zip(kept, row_of, strict=True)}
+    return (
+        found,
+        capacities,
+        {int(k): int(index[group[r]]) for k, r in zip(kept, row_of, strict=True)},
+    )
 
 
 def _equal_columns(
