@@ -1,7 +1,7 @@
 """Simulation: one run, from its configuration to a timeline and the numbers read off it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -28,6 +28,7 @@ from sim.timeline import Timeline
 from sim.units import TERA, GiB, MiB
 from topologies import cluster
 from workloads.lower import lower
+from workloads.routing import UNIFORM
 from workloads.software import software
 
 CONTEXT_BYTES = 0.75 * GiB
@@ -103,6 +104,14 @@ class Result:
             for place, peak in enumerate(self.peaks)
         ]
 
+    def _balance(self) -> dict[str, float]:
+        """What even routing would save, by replay, where tokens go to experts unevenly."""
+        if self.config.plan.routing == UNIFORM:
+            return {}
+        even = replace(self.config, plan=replace(self.config.plan, routing=UNIFORM))
+        step = simulate_run(even).timeline.step_time
+        return {"balanced_step_time_s": step, "balance_saves_s": self.timeline.step_time - step}
+
     def summary(self) -> dict[str, Any]:
         """Return the answer of ``simulate --json``: base units, fractions 0..1."""
         timeline, mean = self.timeline, self.mean
@@ -134,6 +143,7 @@ class Result:
             "num_events": timeline.num_events,
             "num_spans": timeline.num_spans,
             "wall_s": self.wall_s,
+            **self._balance(),
             "assumptions": list(
                 dict.fromkeys(
                     (*self.config.assumptions, *timeline.program.assumptions, *timeline.cluster.assumptions)
