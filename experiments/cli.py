@@ -68,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if problem.filename is None:
             raise
         return _fail(f"{problem.filename}: {problem.strerror}", USER_ERROR)
+    except MemoryError as problem:
+        return _fail(
+            f"this machine's memory is too small for that ({problem}); ask for fewer", USER_ERROR
+        )
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     return 0

@@ -22,12 +22,15 @@ def collective(
     ] = None,
     algorithm: Annotated[str, typer.Option(help="ring, hierarchical, ...; auto chooses.")] = "auto",
     sweep: Annotated[bool, typer.Option("--sweep", help="All sizes from 8 B to 16 GiB.")] = False,
+    fidelity: Annotated[
+        str, typer.Option(help="activity: one activity; rounds: every transfer is a flow.")
+    ] = "activity",
     as_json: AsJson = False,
 ) -> None:
     """Time one collective on a cluster."""
     from experiments import collective_command
+    from experiments.machine import build_machine
     from experiments.quantity import parse_quantity
-    from topologies import cluster as build
 
     if sweep == (nbytes is not None):
         raise InputError("give either --bytes SIZE or --sweep")
@@ -35,11 +38,15 @@ def collective(
     if nbytes is not None and not size > 0:
         raise InputError(f"--bytes {nbytes} must be more than 0")
     with working(f"{kind} on {cluster}"):
-        machine = build(cluster, devices)
+        machine = build_machine(cluster, devices)
         if sweep:
-            rows: list[dict[str, Any]] = collective_command.sweep(kind, machine, algorithm)
+            rows: list[dict[str, Any]] = collective_command.sweep(
+                kind, machine, algorithm, fidelity=fidelity
+            )
         else:
-            answer: dict[str, Any] = collective_command.collective(kind, machine, size, algorithm)
+            answer: dict[str, Any] = collective_command.collective(
+                kind, machine, size, algorithm, fidelity
+            )
     if sweep:
         emit(
             {"kind": kind, "cluster": cluster, "num_devices": machine.num_devices, "rows": rows},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli_output import AsJson, Overrides, emit, working
-from experiments.cli_simulate import check_writable, draw
+from experiments.cli_simulate import check_picture, draw
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def schedule(
     as_json: AsJson = False,
 ) -> None:
     """Play a pipeline schedule without a machine, or with --run on one."""
-    check_writable(gantt)
+    check_picture(gantt)
     if race and gantt:
         raise InputError("--gantt draws one schedule; leave --race out")
     options: dict[str, Any] = {

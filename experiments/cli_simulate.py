@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from experiments.simulation import Result
 
 Window = tuple[float, float]
+PICTURES = (".png", ".pdf", ".svg", ".jpg", ".webp")
+"""Endings of picture files."""
 
 
 def simulate(
@@ -43,8 +45,10 @@ def simulate(
     window = parse_window(gantt_window) if gantt_window is not None else None
     if window and not gantt:
         raise InputError("--gantt-window says what --gantt draws; give --gantt F.png too")
-    for path in (gantt, trace, report, what_if_chart):
+    for path in (trace, report):
         check_writable(path)
+    for path in (gantt, what_if_chart):
+        check_picture(path)
 
     from experiments.runfile import load_run
 
@@ -148,3 +152,12 @@ def check_writable(path: Path | None) -> None:
         raise InputError(f"{path} is a folder; give the name of a file")
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}; make it, or write elsewhere")
+
+
+def check_picture(path: Path | None) -> None:
+    """As `check_writable`, of a picture in a format that can be drawn. Raises `InputError`."""
+    check_writable(path)
+    if path is not None and path.suffix not in PICTURES:
+        raise InputError(
+            f"{path} is no picture that can be drawn; end its name in one of {', '.join(PICTURES)}"
+        )

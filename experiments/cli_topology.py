@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli_output import AsJson, emit, table, working
-from experiments.cli_simulate import check_writable
+from experiments.cli_simulate import check_picture
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,12 +27,12 @@ def topology(
 ) -> None:
     """Describe a cluster: devices, hosts, switches, links, bisection, power."""
     from experiments import topology_command
+    from experiments.machine import build_machine
     from experiments.runfile import cluster_parameters
-    from topologies import cluster as build
 
-    check_writable(plot)
+    check_picture(plot)
     with working(f"building {name}"):
-        machine = build(name, devices, **cluster_parameters(overrides or ()))
+        machine = build_machine(name, devices, cluster_parameters(overrides or ()))
         answer: dict[str, Any] = topology_command.describe(machine)
         if plot:
             topology_command.draw(machine, plot)

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from experiments.presets import preset_table
+from experiments.presets import preset_table, run_presets
 from experiments.quantity import looks_like_quantity, parse_quantity
 from experiments.section import missing_fields, read_section, section_type, unknown_key
 from sim.errors import InputError, PlanError, unknown
@@ -147,16 +147,25 @@ def _value(raw: str) -> object:
 def _read(name: str) -> tuple[str, dict[str, Any], Path]:
     """Return a run's title, its table and its folder."""
     path = Path(name)
+    if name and name not in run_presets() and path.is_dir():
+        raise InputError(
+            f"{name} is a folder; give a run file (.toml) or a run preset, see list runs"
+        )
     if not (name.endswith(".toml") or path.is_file()):
         return name, preset_table(name), Path()
     try:
-        return path.stem, tomllib.loads(path.read_text(encoding="utf-8")), path.parent
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise InputError(f"cannot read run file {name}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:
         raise InputError(f"cannot read run file {name}: it is not UTF-8 text") from problem
     except tomllib.TOMLDecodeError as problem:
         raise InputError(f"run file {name} is not TOML: {problem}") from problem
+    if not table:
+        raise InputError(
+            f"run file {name} is empty; it needs the tables [model], [cluster] and [plan]"
+        )
+    return path.stem, table, path.parent
 
 
 def _section(table: Table, key: str, problems: list[str]) -> Table:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sim.errors import ScheduleError
+from sim.units import MEGA
 from workloads.schedules import Orders, Placement, Times, find_schedule
 from workloads.schedules.action import format_entry, parse_entry
 from workloads.schedules.grid import time_grid
@@ -17,6 +18,8 @@ if TYPE_CHECKING:  # matplotlib is loaded only to draw
     from matplotlib.figure import Figure
 
 PHASES = ("warmup", "steady", "drain")
+MOST_ACTIONS = int(MEGA)
+"""Forward passes of all ranks above which a schedule would take minutes to play."""
 
 
 def parse_times(times: str | Sequence[float] | Times | None) -> Times:
@@ -37,6 +40,15 @@ def parse_times(times: str | Sequence[float] | Times | None) -> Times:
             "optionally that of an overlapped pair (1,1,1,0 or 1,1,1,0,3)"
         )
     return Times(*values)
+
+
+def check_size(stages: int, microbatches: int, chunks: int) -> None:
+    """Refuse a schedule of more actions than can be listed. Raises `ScheduleError`."""
+    if stages * microbatches * chunks > MOST_ACTIONS:
+        raise ScheduleError(
+            f"stages={stages} x microbatches={microbatches} x chunks={chunks} are more than {MOST_ACTIONS} passes, "
+            "too many to play; choose fewer"
+        )
 
 
 def schedule(
@@ -73,6 +85,7 @@ def schedule(
             raise ScheduleError(
                 f"schedule {name} needs stages and microbatches, for example 4 and 8"
             )
+        check_size(stages, microbatches, chunks or 1)
         kind, count = find_schedule(name), microbatches
         if placement not in ("loop", kind.placement_kind):
             raise ScheduleError(
@@ -82,6 +95,10 @@ def schedule(
         where = kind.placement(stages, chunks) if stages > 0 else Placement("loop", 1)
         orders = kind.generate(
             num_stages=stages, num_microbatches=count, chunks=chunks, times=timing, **options
+        )
+    if timing.fb and not any(len(entry) > 1 for order in orders for entry in order):
+        raise ScheduleError(
+            f"F&B={timing.fb:g} has no effect: schedule {name} has no overlapped pairs; leave it out"
         )
     played = time_orders(orders, where, timing)
     return {"name": name, "stages": where.num_ranks, "microbatches": count} | summary(
@@ -158,6 +175,7 @@ def race(
         raise ScheduleError(
             f"a race with stages={stages}, microbatches={microbatches}: both must be at least 1"
         )
+    check_size(stages, microbatches, chunks or 1)
     if memory_limit < 0:
         raise ScheduleError(f"memory_limit={memory_limit} must be at least 0 (0: none)")
     timing = parse_times(times)

@@ -1,15 +1,16 @@
 """Simulation: one run, from its configuration to a timeline and the numbers read off it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import Any
 
+from experiments.machine import MOST_DEVICES, build_machine
 from experiments.runfile import RunConfig
 from sim.cluster import Cluster
 from sim.device import Device
 from sim.engine import simulate
+from sim.errors import PlanError
 from sim.ledger import ledgers, mean_ledger, stage_ledgers
 from sim.memory import Peak, memory_peak
 from sim.metrics import (
@@ -26,7 +27,6 @@ from sim.metrics import (
 from sim.program import num_ops
 from sim.timeline import Timeline
 from sim.units import TERA, GiB, MiB
-from topologies import cluster
 from workloads.lower import lower
 from workloads.routing import UNIFORM
 from workloads.software import software
@@ -42,6 +42,10 @@ FRAGMENTATION = 0.03
 
 MANY_OPS = 1_000_000
 """Ops of all scripts above which a replay merges runs of them."""
+
+
+MOST_PASSES = 4 * MANY_OPS
+"""Passes of a layer (layers and stages x microbatches) above which a replay would take minutes."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +170,22 @@ def verdict(driver_bytes: float, live_bytes: float, capacity: float) -> str:
 def build_cluster(config: RunConfig) -> Cluster:
     """Return the run's machine."""
     spec = config.cluster
-    parameters: Mapping[str, Any] = dict(spec.parameters)
-    return cluster(spec.preset, spec.num_devices, **parameters)
+    return build_machine(spec.preset, spec.num_devices, spec.parameters)
+
+
+def _check_size(config: RunConfig) -> None:
+    """Refuse what no replay gets through. Raises `PlanError`."""
+    plan, layers = config.plan, config.model.num_layers
+    if plan.num_devices > MOST_DEVICES:
+        raise PlanError(
+            f"the plan has {plan.num_devices} devices, more than can be replayed; choose at most {MOST_DEVICES}"
+        )
+    passes = plan.num_microbatches * (layers + plan.num_stages)
+    if passes > MOST_PASSES:
+        raise PlanError(
+            f"{plan.num_microbatches} microbatches of {layers} layers and {plan.num_stages} stages are too many to "
+            f"replay (their product may be {MOST_PASSES}); choose a smaller global_batch, or a larger microbatch or dp"
+        )
 
 
 def simulate_run(config: RunConfig, *, unfolded: bool = False, merged: bool = False) -> Result:
@@ -175,6 +193,7 @@ def simulate_run(config: RunConfig, *, unfolded: bool = False, merged: bool = Fa
 
     A step of more than `MANY_OPS` ops is always merged; its spans are laid out again where they are asked for.
     """
+    _check_size(config)
     start = perf_counter()
     program = lower(config.model, config.plan)
     merged = merged or num_ops(program) > MANY_OPS

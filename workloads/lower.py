@@ -73,6 +73,13 @@ def pipeline(model: Model, plan: Plan) -> tuple[Placement, Orders]:
     kind = find_schedule(plan.schedule)
     chunks = plan.chunks if kind.any_chunks or plan.chunks > 1 else None
     placement = kind.placement(plan.pp, chunks)
+    slices = model.num_layers + 2
+    if placement.num_stages > slices:
+        raise PlanError(
+            f"schedule {kind.name} cuts pp={plan.pp} ranks x {placement.chunks} chunks = {placement.num_stages} stages, "
+            f"more than the {model.num_layers} layers of {model.name} and its embedding and head; choose pp up to "
+            f"{slices // placement.chunks}"
+        )
     times = None
     if kind.searched:
         contents, _ = stage_contents(model, plan, placement.num_stages)
