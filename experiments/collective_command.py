@@ -7,6 +7,9 @@ import numpy as np
 
 from sim.cluster import Cluster
 from sim.collectives import CollectivePlan, Communicator
+from sim.engine import FIDELITIES
+from sim.errors import InputError, unknown
+from sim.rounds import play_rounds
 from sim.units import GB, KILO, GiB, us
 
 FLOAT_BYTES = 4
@@ -30,15 +33,20 @@ def bus_factor(kind: str, n: int) -> float:
 
 
 def collective(
-    kind: str, cluster: Cluster, nbytes: float, algorithm: str = "auto"
+    kind: str,
+    cluster: Cluster,
+    nbytes: float,
+    algorithm: str = "auto",
+    fidelity: str = "activity",
 ) -> dict[str, Any]:
     """Time ``kind`` of ``nbytes`` over every device of the cluster.
 
     Returns seconds (``time_s``, of which ``latency_s`` and ``bandwidth_s``), bytes/s, the algorithm and protocol
-    chosen, and the most loaded link. Raises `CollectiveError` for what cannot run.
+    chosen, and the most loaded link. ``fidelity="rounds"`` plays every transfer of the algorithm. Raises
+    `CollectiveError` for what cannot run.
     """
     plan = _all_devices(cluster).plan(kind, nbytes, algorithm)
-    return _report(kind, cluster, nbytes, plan)
+    return _report(kind, cluster, nbytes, plan, _seconds(cluster, plan, nbytes, fidelity))
 
 
 def sweep(
@@ -47,13 +55,15 @@ def sweep(
     algorithm: str = "auto",
     smallest: float = 8.0,
     largest: float = 16 * GiB,
+    fidelity: str = "activity",
 ) -> list[dict[str, Any]]:
     """Time ``kind`` at every power of two of bytes: rows in the columns of nccl-tests, then the choice made."""
     communicator = _all_devices(cluster)
     rows = []
     nbytes = smallest
     while nbytes <= largest:
-        row = _report(kind, cluster, nbytes, communicator.plan(kind, nbytes, algorithm))
+        plan = communicator.plan(kind, nbytes, algorithm)
+        row = _report(kind, cluster, nbytes, plan, _seconds(cluster, plan, nbytes, fidelity))
         bandwidths = (row["algbw_Bps"] / GB, row["busbw_Bps"] / GB)
         rows.append(
             {
@@ -110,8 +120,18 @@ def _all_devices(cluster: Cluster) -> Communicator:
     return Communicator(cluster, np.arange(cluster.num_devices))
 
 
-def _report(kind: str, cluster: Cluster, nbytes: float, plan: CollectivePlan) -> dict[str, Any]:
-    time = plan.alone
+def _seconds(cluster: Cluster, plan: CollectivePlan, nbytes: float, fidelity: str) -> float:
+    """The plan's time as one activity, or with every transfer of the algorithm it chose played."""
+    if fidelity not in FIDELITIES:
+        raise InputError(unknown("fidelity", fidelity, FIDELITIES))
+    if fidelity == "activity" or not plan.phases:
+        return plan.alone
+    return play_rounds(cluster, np.arange(cluster.num_devices), plan.kind, nbytes, plan.algorithm)
+
+
+def _report(
+    kind: str, cluster: Cluster, nbytes: float, plan: CollectivePlan, time: float
+) -> dict[str, Any]:
     latency = sum(phase.latency for phase in plan.phases)
     algbw = nbytes / time if time else 0.0
     slowest = max(plan.phases, key=lambda phase: phase.alone, default=None)
