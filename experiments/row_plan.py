@@ -44,7 +44,7 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     """
     notes: list[str] = []
     values = _degrees(row, habits, notes)
-    values |= _batch(row, values["dp"], habits, notes)
+    values |= _batch(row, values, habits, notes)
     values |= _sharding(row, values, habits, notes)
     values |= _pipeline(row, model, values, notes)
     values |= experts_of(row, values, model, habits, notes)
@@ -134,15 +134,20 @@ def _whole_machine(row: Row, gpus: int, habits: Habits, notes: list[str]) -> dic
     return {"tp": gpus // dp, "dp": dp}
 
 
-def _batch(row: Row, dp: int, habits: Habits, notes: list[str]) -> dict[str, Any]:
-    """Return sequence length, global batch and microbatch."""
+def _batch(
+    row: Row, degrees: Mapping[str, Any], habits: Habits, notes: list[str]
+) -> dict[str, Any]:
+    """Return sequence length, global batch and microbatch: where not stated, by gradient accumulation, else 1.
+
+    A compiled step without accumulation is one microbatch; under a pipeline accumulation says nothing.
+    """
+    dp, pp = degrees["dp"], degrees["pp"] > 1
     seq_len, batch = needed(row, "seq_len"), needed(row, "global_batch_sequences")
     microbatch, steps = whole(row, "micro_batch"), whole(row, "grad_accum")
     if microbatch is None:
-        compiled = habits.profile == "xla"
-        microbatch = (
-            max(1, batch // (dp * steps)) if steps else max(1, batch // dp) if compiled else 1
-        )
+        share = max(1, batch // dp)
+        whole_step = habits.profile == "xla" and not pp
+        microbatch = max(1, share // steps) if steps and not pp else share if whole_step else 1
         notes.append(f"micro_batch not stated: {microbatch}")
     return {"seq_len": seq_len, "global_batch": batch, "microbatch": microbatch}
 

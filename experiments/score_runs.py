@@ -27,7 +27,7 @@ from sim.units import GiB
 
 WORKERS = 2
 ROW_TIMEOUT = 60.0
-"""Seconds a row may take before it is given up as unsupported."""
+"""CPU seconds a replay may take before its row is given up as unsupported."""
 BATCH = 8
 """Runs of one cluster that go to a worker together."""
 MEMORY_KINDS = (
@@ -257,15 +257,15 @@ def _memory_kind(row: Row) -> str:
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise `RowTimeoutError` in this thread after some seconds."""
+    """Raise `RowTimeoutError` after some seconds of CPU time of this process."""
 
     def ring(_signal: int, _frame: FrameType | None) -> None:
-        raise RowTimeoutError(f"the replay takes more than {seconds:g} s")
+        raise RowTimeoutError(f"the replay takes more than {seconds:g} CPU seconds")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)

@@ -70,6 +70,19 @@ def test_what_is_not_stated_is_assumed_and_listed() -> None:
         assert words in said
 
 
+def test_accumulation_gives_the_microbatch_of_runs_without_a_pipeline() -> None:
+    flat = ROW | {
+        "pp": "1",
+        "vpp": "",
+        "schedule": "",
+        "dp": "8",
+        "micro_batch": "",
+        "grad_accum": "4",
+    }
+    assert run_of_row(flat).plan.microbatch == 4
+    assert run_of_row(ROW | {"micro_batch": "", "grad_accum": "1"}).plan.microbatch == 1
+
+
 def test_interleaved_without_chunks_takes_a_layer_a_chunk() -> None:
     run = run_of_row(
         ROW
