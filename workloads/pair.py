@@ -1,9 +1,9 @@
 """Pair: an overlapped forward and backward (``F&B``) of one rank, interleaved so that travel to experts hides.
 
 Blocks of the two halves take turns on the compute stream; what one sends to experts after a block travels while
-the other's next block computes (DualPipe, arXiv:2412.19437, figure 4: MLP of the backward over the forward's dispatch, MLP of the
-forward over the backward's, and so on). The backward, which begins with a transfer, goes first. Its other streams and
-semaphores get names of their own.
+the other's next block computes (DualPipe, arXiv:2412.19437, figure 4: MLP of the backward over the forward's
+dispatch, MLP of the forward over the backward's, and so on). The backward, which begins with a transfer, goes
+first. Its other streams and semaphores get names of their own.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
 """Routing: how unevenly tokens go to experts, layer by layer: an input, never guessed.
 
-``uniform``: every expert the mean. ``zipf:S``: the k-th most wanted expert gets k^-S of the first's tokens; which experts
-those are differs by layer. ``file:PATH``: a histogram, one line of ``num_experts`` counts for all layers or one a layer.
-``draw:SEED`` or ``draw:SEED:ALPHA``: for each layer and microbatch, shares drawn from a symmetric Dirichlet distribution.
+``uniform``: every expert the mean. ``zipf:S``: the k-th most wanted expert gets k^-S of the first's tokens;
+which experts those are differs by layer. ``file:PATH``: a histogram, one line of ``num_experts`` counts for
+all layers or one a layer. ``draw:SEED`` or ``draw:SEED:ALPHA``: for each layer and microbatch, shares drawn
+from a symmetric Dirichlet distribution.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """Linear attention by the gated delta rule: projections, short convolution, chunked rule, gated norm, projection back.
 
-A head keeps a (key, value) state that every token reads, corrects, writes and queries: four products of (chunk, value, key) a
-chunk of tokens, and the triangular system inside it (Yang et al. 2024, arXiv:2412.06464, section 3.3).
+A head keeps a (key, value) state that every token reads, corrects, writes and queries: four products of
+(chunk, value, key) a chunk of tokens, and the triangular system inside it (Yang et al. 2024,
+arXiv:2412.06464, section 3.3).
 """
 
 from sim.kernels.shapes import Gemm, Memory

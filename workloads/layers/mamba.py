@@ -1,8 +1,9 @@
 """Mamba-2 mixers: projection, short convolution, state-space scan in chunks, gated norm, projection back.
 
-The scan is the chunked algorithm of Dao and Gu 2024 (arXiv:2405.21060, section 6): inside a chunk of Q tokens products like
-attention's, between chunks one state a head. As products: scores C B (Q, Q, state) a group, their product with x (Q, head,
-Q), states B x (state, head, Q) and read-out C h (Q, head, state) a head. Over cp, ranks swap tokens for heads.
+The scan is the chunked algorithm of Dao and Gu 2024 (arXiv:2405.21060, section 6): inside a chunk of Q tokens
+products like attention's, between chunks one state a head. As products: scores C B (Q, Q, state) a group,
+their product with x (Q, head, Q), states B x (state, head, Q) and read-out C h (Q, head, state) a head. Over
+cp, ranks swap tokens for heads.
 """
 
 from sim.kernels.shapes import Gemm, Memory
