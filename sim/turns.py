@@ -112,22 +112,19 @@ def _phase_turns(
     result = [Turn(phase.latency - phase.hops, 1, ())]
     for r, own, rate in zip(rounds, parts, rates, strict=True):
         unit = phase.weight * r.repeat if len(rounds) == 1 else 1.0 / float(r.share.mean())
-        moved = []
-        for batch in own:
-            changing = any(resource in free.resources for resource, _ in batch.uses)
-            moved.append(
-                Transfers(
-                    nbytes=batch.load * phase.nbytes,
-                    ceiling=rate * batch.load * (free.rise if changing else 1.0),
-                    weight=unit * batch.load,
-                    uses=tuple(
-                        (u, x / free.efficiency if u in free.resources else x)
-                        for u, x in batch.uses
-                    ),
-                    count=batch.count,
-                )
+        moved = tuple(
+            Transfers(
+                nbytes=batch.load * phase.nbytes,
+                ceiling=rate * batch.load * free.rise,
+                weight=unit * batch.load,
+                uses=tuple(
+                    (u, x / free.efficiency if u in free.resources else x) for u, x in batch.uses
+                ),
+                count=batch.count,
             )
-        result.append(Turn(hop, r.repeat, tuple(moved)))
+            for batch in own
+        )
+        result.append(Turn(hop, r.repeat, moved))
     return tuple(result)
 
 

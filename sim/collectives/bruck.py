@@ -13,7 +13,7 @@ def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
     """One stage; levels: 0 inside a domain, 1 between domains."""
     n, members = block.n, block.members
     domain = np.repeat(np.arange(block.num_domains), block.sizes)
-    parts, hops = [], [0.0, 0.0]
+    parts, turn, hops = [], [], [0.0, 0.0]
     for b in range((n - 1).bit_length()):
         there = (np.arange(n) + (1 << b)) % n
         share = float(np.mean(np.arange(n) >> b & 1))
@@ -23,7 +23,9 @@ def stages(kind: str, block: Block) -> tuple[Stage, ...] | str:
             rows = np.flatnonzero(far == bool(level))
             if len(rows):
                 parts.append((members[:, rows], members[:, there[rows]], share, level))
-    return (Stage(name="bruck", rule="bruck", steps=tuple(hops), **flows(*parts)),)
+                turn.append(np.full(len(members) * len(rows), b))
+    order = np.concatenate(turn)
+    return (Stage(name="bruck", rule="bruck", steps=tuple(hops), turn=order, **flows(*parts)),)
 
 
 def rounds(kind: str, n: int, sizes: tuple[int, ...] = ()) -> list[Round]:
