@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 MODEL, CLUSTER, TP, SEQ_LEN = "llama3-8b", "h100-host", 8, 4096
 LAYERS = {
-    "qkv": "f: QKV",
-    "attn_out": "g: attn out",
-    "mlp_up": "f: MLP up",
-    "mlp_down": "g: MLP down",
+    "qkv": "f\nQKV",
+    "attn_out": "g\nout",
+    "mlp_up": "f\nMLP up",
+    "mlp_down": "g\ndown",
 }
 """Linear layers of a block: split by columns (f before them) or by rows (g after them)."""
 COLOURS = {"all_reduce": SERIES[0], "all_gather": SERIES[1], "reduce_scatter": SERIES[2]}
