@@ -1,7 +1,6 @@
 """Chart: drawings that several studies share, on the axes of `experiments.study_figure`."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -59,19 +58,3 @@ def stacked(
     axes.grid(visible=False, axis="y" if flat else "x")
     if flat:
         axes.invert_yaxis()
-
-
-def side_labels(axes: "Axes", points: Sequence[tuple[float, float, str]], **options: Any) -> None:
-    """Write a text beside each point; of points nearly as high, the lower one's goes below."""
-    ordered = sorted(points, key=lambda point: point[1])
-    close = {b[2] for a, b in pairwise(ordered) if _near(a, b)}
-    for x, y, text in ordered:
-        below = text not in close and any(_near((x, y, text), p) for p in ordered if p[2] in close)
-        axes.annotate(text, (x, y), xytext=(6, -9 if below else 3), textcoords="offset points",
-                      **({"fontsize": 8.5} | options))  # fmt: skip
-
-
-def _near(a: tuple[float, float, str], b: tuple[float, float, str]) -> bool:
-    return abs(a[0] - b[0]) < 0.05 * max(abs(a[0]), 1e-9) and abs(a[1] - b[1]) < 0.04 * max(
-        abs(a[1]), 1e-9
-    )
