@@ -221,9 +221,9 @@ def _check_groups(groups: np.ndarray, num_devices: int) -> None:
         raise CollectiveError(
             f"device {int(out[0])} does not exist; the cluster has devices 0 to {num_devices - 1}"
         )
-    values, counts = np.unique(groups, return_counts=True)
-    if (counts > 1).any():
-        twice = int(values[counts > 1][0])
+    counts = np.bincount(groups.ravel())
+    if counts.max() > 1:
+        twice = int(np.argmax(counts > 1))
         raise CollectiveError(
             f"device {twice} is listed twice; list every device of the groups once"
         )

@@ -101,7 +101,7 @@ def footprint(cluster: Cluster, stage: Stage, owner: np.ndarray) -> Footprint:
     used = np.flatnonzero(loads)
     capacity = cluster.link_capacity
     bounds = []
-    for i in np.unique(cluster.links.kind[used]):
+    for i in _distinct(cluster.links.kind[used]):
         rows = used[cluster.links.kind[used] == i]
         worst = rows[np.argmin(capacity[rows] / loads[rows])]
         tight = rows[np.argmin(capacity[rows] / own[rows])]
@@ -151,10 +151,20 @@ def _own_loads(
     if len(group) and (group == group[0]).all():
         return loads
     size = len(loads)
-    key, where = np.unique(group * size + link, return_inverse=True)
-    own = np.zeros(size)
-    np.maximum.at(own, key % size, np.bincount(where, carried))
+    last = np.zeros(size, dtype=group.dtype)
+    last[link] = group
+    several = np.zeros(size, dtype=bool)
+    several[link[last[link] != group]] = True
+    own = np.where(several, 0.0, loads)
+    rows = several[link]
+    key, where = np.unique(group[rows] * size + link[rows], return_inverse=True)
+    np.maximum.at(own, key % size, np.bincount(where, carried[rows]))
     return own
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Return the distinct ones of small whole numbers, sorted."""
+    return np.flatnonzero(np.bincount(values))
 
 
 def price(cluster: Cluster, collective: str, stage: Stage, owner: np.ndarray) -> PricedStage:
@@ -199,7 +209,7 @@ def memory_share(cluster: Cluster, graph: Footprint, rate: float) -> float:
 
 def _slowest_kind(cluster: Cluster, link: np.ndarray) -> LinkKind:
     """The link kind whose constants a hop takes: one that has constants of collectives, else the slowest."""
-    kinds: list[LinkKind] = [cluster.link_kinds[i] for i in np.unique(cluster.links.kind[link])]
+    kinds: list[LinkKind] = [cluster.link_kinds[i] for i in _distinct(cluster.links.kind[link])]
     return max(kinds, key=lambda k: ("base" in k.constants, k.latency))
 
 

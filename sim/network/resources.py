@@ -21,19 +21,15 @@ def reduce_links(
     ``capacity`` (num_links,) bytes/s. Links in ``keep`` (those whose bandwidth will change) stay resources of their
     own, and no other link drops out for their sake.
     """
-    used = (
-        np.unique(np.concatenate([links for links, _ in patterns]))
-        if patterns
-        else np.zeros(0, int)
-    )
+    used, place = _used(patterns, len(capacity))
     if not len(used):
         return [() for _ in patterns], [], {}
-    kept = np.array([k for k in keep if k in set(used.tolist())], dtype=np.int64)
-    row_of = np.searchsorted(used, kept)
-    group, first = _equal_columns(patterns, used, capacity, row_of)
+    kept = np.array([k for k in keep if place[k] >= 0], dtype=np.int64)
+    row_of = place[kept]
+    group, first = _equal_columns(patterns, used, place, capacity, row_of)
     uses = np.zeros((len(patterns), len(first)))
     for number, (links, loads) in enumerate(patterns):
-        columns = group[np.searchsorted(used, links)]
+        columns = group[place[links]]
         uses[number, columns] = loads
     binding = _binding(uses / capacity[used[first]], set(group[row_of].tolist()))
     index = np.full(len(first), -1)
@@ -50,8 +46,22 @@ def reduce_links(
     )
 
 
+def _used(patterns: Sequence[Pattern], num_links: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the links any pattern uses, and the place of every link among them (-1: unused)."""
+    place = np.full(num_links, -1)
+    for links, _ in patterns:
+        place[links] = 0
+    used = np.flatnonzero(place == 0)
+    place[used] = np.arange(len(used))
+    return used, place
+
+
 def _equal_columns(
-    patterns: Sequence[Pattern], used: np.ndarray, capacity: np.ndarray, alone: np.ndarray
+    patterns: Sequence[Pattern],
+    used: np.ndarray,
+    place: np.ndarray,
+    capacity: np.ndarray,
+    alone: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Number links by (capacity, load in every pattern): (group of each, first link of each group).
 
@@ -60,7 +70,7 @@ def _equal_columns(
     random = np.random.default_rng(20261129)
     value = capacity[used] / capacity[used].max() * random.uniform(1.0, 2.0)
     for links, loads in patterns:
-        where = np.searchsorted(used, links)
+        where = place[links]
         value[where] += loads / loads.max(initial=1e-30) * random.uniform(1.0, 2.0)
     grid = np.rint(value / value.max() * 2.0**40).astype(np.int64)
     grid[alone] = -1 - np.arange(len(alone))
