@@ -12,8 +12,9 @@ import typer
 
 from experiments.cli_collective import collective
 from experiments.cli_compare import compare
-from experiments.cli_later import goodput, plan
+from experiments.cli_later import goodput
 from experiments.cli_list import list_things
+from experiments.cli_plan import plan
 from experiments.cli_schedule import schedule
 from experiments.cli_scoreboard import scoreboard
 from experiments.cli_simulate import simulate

@@ -1,4 +1,4 @@
-"""Commands that have their place but no work yet: each says so and exits 2."""
+"""A command that has its place but no work yet: it says so and exits 2."""
 
 from typing import Annotated
 
@@ -6,18 +6,6 @@ import typer
 
 from experiments.cli_output import AsJson, Overrides
 from sim.errors import InputError
-
-
-def plan(
-    run: Annotated[str, typer.Argument(help="Run file or run preset.")],
-    top: Annotated[int, typer.Option(help="How many plans to show.")] = 10,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-) -> None:
-    """Search plans for the model and cluster of a run (not yet available)."""
-    raise InputError(
-        "plan is not yet available; try plans by hand: simulate RUN --set plan.tp=..., or compare"
-    )
 
 
 def goodput(

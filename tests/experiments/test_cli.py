@@ -98,7 +98,7 @@ def test_a_misspelt_run_names_the_right_one(capsys: Capture) -> None:
         (["simulate", "x", "--jsn"], "--json"),
         (["list", "modls"], "models"),
         (["study", "nosuch"], "nosuch"),
-        (["plan", "llama3-405b"], "not yet available"),
+        (["plan", "llama3-405b", "--top", "0"], "at least 1"),
         (["goodput", "llama3-405b"], "not yet available"),
         (["simulate", "llama3-405b", "--gantt-window", "0:1"], "--gantt"),
         (["simulate", "llama3-405b", "--gantt", "/nosuch/f.png"], "/nosuch"),
