@@ -12,14 +12,17 @@ def blocks(cluster: Cluster, groups: np.ndarray) -> tuple[Block, ...]:
     order = np.argsort(_first_seen(domain), axis=1, kind="stable")
     members = np.take_along_axis(groups, order, axis=1)
     label = _first_seen(np.take_along_axis(domain, order, axis=1))
+    if (label == label[:1]).all():
+        return (_described(cluster, members, label[0]),)
     patterns, which = np.unique(label, axis=0, return_inverse=True)
     which = which.ravel()
-    result = []
-    for i, pattern in enumerate(patterns):
-        rows = members[which == i]
-        sizes = tuple(int(c) for c in np.bincount(pattern))
-        result.append(_describe(cluster, rows, sizes))
-    return tuple(result)
+    return tuple(
+        _described(cluster, members[which == i], pattern) for i, pattern in enumerate(patterns)
+    )
+
+
+def _described(cluster: Cluster, rows: np.ndarray, pattern: np.ndarray) -> Block:
+    return _describe(cluster, rows, tuple(int(c) for c in np.bincount(pattern)))
 
 
 def whole(cluster: Cluster, groups: np.ndarray) -> Block:

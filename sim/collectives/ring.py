@@ -5,6 +5,8 @@ broadcast and reduce are pipelined down the chain. Groups of k domains with g me
 channel c enters and leaves a domain by neighbouring rails, so that every NIC carries 1/g of the bytes.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from sim.collectives.stage import Algorithm, Block, Stage, flows
@@ -27,6 +29,7 @@ def num_steps(kind: str, n: int) -> int:
     return {"all_reduce": 2 * (n - 1), "send_recv": 1}.get(kind, n - 1)
 
 
+@lru_cache(maxsize=64)
 def orders(sizes: tuple[int, ...]) -> np.ndarray:
     """(channels, n) member positions in the order each channel's ring visits them.
 
