@@ -29,9 +29,16 @@ ZERO: tuple[tuple[str, int, bool], ...] = (
 )
 """Pattern -> ZeRO stage, and whether gathered parameters are dropped after forward; the first that fits."""
 SHARD = (
-    re.compile(r"over (\d+)"), re.compile(r"size (\d+)"), re.compile(r"= (\d+)\)"), re.compile(r"hpz (\d+)"),
+    re.compile(r"over (\d+)"), re.compile(r"size (\d+)"), re.compile(r"= (\d+)\)"),
     re.compile(r"\bvm \((\d+)\)"), re.compile(r"(\d+)-way per"),
 )  # fmt: skip
+
+HPZ = re.compile(r"hpz (\d+)")
+"""ZeRO++: ranks that share a second copy of the parameters."""
+LIGER = re.compile(r"liger kernel")
+"""Liger's Triton kernels in eager PyTorch: fused norms and activations, cross-entropy that never holds all logits."""
+COMPILED_LOSS = 2025
+"""Year since when torchtitan compiles its loss too."""
 
 ASYNC_TP = re.compile(r"async\s*-?tp")
 """torchtitan's AsyncTP: products cut into pieces that run beside their collectives."""
@@ -56,6 +63,15 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     profile = habits.profile
     if ASYNC_TP.search(text(row, "notes").lower()) and values["tp"] > 1:
         values["overlap_tp"] = "on"
+    if LIGER.search(text(row, "notes").lower()):
+        profile, values["loss"] = "torch-compiled", "chunked"
+        notes.append("Liger kernels: fused as compiled code is, logits in chunks")
+    elif (
+        profile == "torch-compiled"
+        and habits.per_op
+        and (whole(row, "year") or COMPILED_LOSS) < COMPILED_LOSS
+    ):
+        values["loss"] = "eager"
     if habits.tp_overlap and values["sequence_parallel"] and not model.is_moe:
         profile = "megatron-core-tp-overlap"
         notes.append("tp_comm_overlap: on, as the framework's recipes set it")
@@ -166,18 +182,18 @@ def _sharding(
             f"zero_stage_or_fsdp={stated!r} is not understood; write zero1, zero3, fsdp or none"
         )
     _, zero, reshard = found
-    if "offload" in stated:
-        notes.append("optimizer offload is not modelled: states and step stay on the device")
     if "zero++" in stated:
         notes.append("ZeRO++: quantised transfers are not modelled")
     if "not stated" in stated:
         notes.append("degree of sharding not stated: all data-parallel ranks")
     if zero == 3 and values["pp"] > 1 and habits.gathers_once:
         notes.append(
-            "fsdp under a pipeline: gathered once a step, reduced after the last microbatch (as zero 1)"
+            "fsdp under a pipeline: gathered once a step, reduced after the last microbatch"
         )
-        zero = 1
+        reshard = False
     result: dict[str, Any] = {"zero": zero, "reshard": reshard}
+    if "offload" in stated:
+        result["offload"] = ("optimizer",)
     ranks = values["dp"] * values["cp"]
     shard = next((int(m[1]) for pattern in SHARD if (m := pattern.search(stated))), 0)
     if "within slice" in stated:
@@ -185,6 +201,8 @@ def _sharding(
         shard = ranks // slices if slices > 1 else 0
     if zero and 0 < shard < ranks:
         result["shard"] = shard
+    if (local := HPZ.search(stated)) and reshard and zero == 3:
+        result["secondary"] = int(local[1])
     return result
 
 

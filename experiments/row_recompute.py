@@ -11,13 +11,14 @@ from workloads.model import Model
 
 RECOMPUTE: tuple[tuple[str, str], ...] = (
     (r"^none|^minimal", "none"),
-    (r"selective \((op|layer)\)", "half"),
+    (r"selective \(op\)", "op"),
+    (r"selective \(layer\)", "every other"),
     (r"layers? per stage|full on", "full"),
     (r"partial", "full"),
     (r"^selective/full|^full|custom remat|remat", "full"),
     (r"^selective", "selective"),
 )
-"""Pattern -> recompute; ``half``: every other layer or product. The first that fits."""
+"""Pattern -> recompute; ``op``: torchtitan's per-op form, ``every other``: of the layers. The first that fits."""
 MODULES: tuple[tuple[str, str], ...] = (
     (r"core_?attn", "core_attn"),
     (r"up[-_]?proj", "mla_up_proj"),
@@ -25,8 +26,11 @@ MODULES: tuple[tuple[str, str], ...] = (
     (r"shared_experts?", "shared_experts"),
     (r"act", "moe_act"),
     (r"moe", "moe"),
+    (r"mlp", "mlp"),
 )
 """Word of a list of modules -> the plan's module; the first that fits."""
+FORMS = {"op": "selective", "every other": "full"}
+"""Forms -> recompute of the plan."""
 EXACT = ("none", "full", "selective")
 NAMED = re.compile(r"recompute modules(?: \([^)]*\))?:?\s+([\w, ]+)")
 IN_BRACKETS = re.compile(r"selective \(([^)]*)\)")
@@ -45,11 +49,13 @@ def recompute_of(
     found = next((kind for pattern, kind in RECOMPUTE if re.search(pattern, stated)), None)
     if found is None:
         raise InputError(f"recompute={stated!r} is not understood; write none, selective or full")
-    result: dict[str, Any] = {"recompute": "full" if found == "half" else found}
+    result: dict[str, Any] = {"recompute": FORMS.get(found, found)}
     layers = -(-model.num_layers // (values["pp"] * values["chunks"]))
     count = re.search(r"(\d+) layers", stated)
-    if found == "half":
-        result["recompute_layers"] = max(1, layers // 2)
+    if found == "every other":
+        result["recompute_every"] = 2
+    elif found == "op":
+        result["recompute_modules"] = ("op",)
     elif found == "selective":
         result |= _modules(stated, text(row, "notes").lower(), model, notes)
     elif count and found == "full":

@@ -36,8 +36,8 @@ MEMORY_KINDS = (
     (r"reserved", "reserved_bytes"),
 )
 """Word of a row's notes -> which memory it measured; allocated where it says nothing."""
-UNKNOWN_STATES = re.compile(r"offload|not stated")
-"""Sharding whose states stand on the host, or nobody knows where: no memory is predicted."""
+UNKNOWN_STATES = re.compile(r"not stated")
+"""Sharding over nobody knows how many: no memory is predicted."""
 Progress = Callable[[int, int], None]
 
 

@@ -31,13 +31,14 @@ from workloads.lower import lower
 from workloads.routing import UNIFORM
 from workloads.software import software
 
-CONTEXT_BYTES = 0.75 * GiB
+CONTEXT_BYTES = 1.0 * GiB
 """Device memory of a process before the framework allocates any: CUDA context, kernels' code, library handles.
 
 Read by nvidia-smi for an idle PyTorch process on A100 and H100; not fitted."""
-COMMUNICATOR_BYTES = 64 * MiB
-"""Device memory of one communicator: NCCL's default channels x 4 MiB buffers of each direction, a few in use."""
-FRAGMENTATION = 0.03
+COMMUNICATOR_BYTES = 256 * MiB
+"""Device memory of one communicator: 24 channels x two neighbours x buffers of 4 MiB (``NCCL_BUFFSIZE``) and those of
+the protocols for small messages."""
+FRAGMENTATION = 0.05
 """Share of live bytes an allocator holds on top (rounding, cached blocks); up to twice this is called borderline."""
 
 MANY_OPS = 1_000_000
@@ -86,11 +87,19 @@ class Result:
     @cached_property
     def overhead_bytes(self) -> float:
         """Device memory outside the framework's allocator: context and communicators."""
-        return CONTEXT_BYTES + COMMUNICATOR_BYTES * len(self.timeline.program.groups)
+        program = self.timeline.program
+        return CONTEXT_BYTES + COMMUNICATOR_BYTES * (
+            len([axis for axis, members in program.groups.items() if members.shape[1] > 1])
+            + len(program.peers)
+        )
+
+    def reserved_bytes(self, peak: Peak) -> float:
+        """Bytes the allocator has taken: those of each category's own peak, and what rounding and blocks leave."""
+        return peak.apart * (1.0 + FRAGMENTATION)
 
     def driver_bytes(self, peak: Peak) -> float:
-        """Bytes the driver reports for a peak: live, the allocator's own, context and communicators."""
-        return peak.nbytes * (1.0 + FRAGMENTATION) + self.overhead_bytes
+        """Bytes the driver reports for a peak: the allocator's, context and communicators."""
+        return self.reserved_bytes(peak) + self.overhead_bytes
 
     def memory(self) -> list[dict[str, Any]]:
         """Peak and breakdown of each pipeline place, and whether it fits."""
@@ -99,7 +108,7 @@ class Result:
             {
                 "stage": place,
                 "peak_bytes": peak.nbytes,
-                "reserved_bytes": peak.nbytes * (1.0 + FRAGMENTATION),
+                "reserved_bytes": self.reserved_bytes(peak),
                 "driver_bytes": self.driver_bytes(peak),
                 "peak_time_s": peak.time,
                 "breakdown": peak.breakdown,
@@ -150,7 +159,11 @@ class Result:
             **self._balance(),
             "assumptions": list(
                 dict.fromkeys(
-                    (*self.config.assumptions, *timeline.program.assumptions, *timeline.cluster.assumptions)
+                    (
+                        *self.config.assumptions,
+                        *timeline.program.assumptions,
+                        *timeline.cluster.assumptions,
+                    )
                 )
             ),
         }

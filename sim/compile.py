@@ -15,6 +15,7 @@ from sim.collectives.phase import CollectivePlan, Phase
 from sim.device import Device
 from sim.errors import ProgramError
 from sim.fold import Folding, PairClass
+from sim.host import RATES, host_plan
 from sim.kernels import kernel_time, steady
 from sim.kernels.shapes import Memory
 from sim.network.fair_share import Use
@@ -229,8 +230,11 @@ class _Compiler:
         step = Step(COLLECTIVE, op)
         plan_key = (key, op.kind, op.nbytes, op.algorithm, op.spread)
         if plan_key not in self.plans:
-            self.plans[plan_key] = self.communicators[key].plan(
-                op.kind, op.nbytes, op.algorithm, op.spread
+            kind = int(self.cluster.device_kind[self.device_of[group.ranks[0, 0]]])
+            self.plans[plan_key] = (
+                host_plan(op.kind, op.nbytes, self.cluster.device_kinds[kind])
+                if op.kind in RATES
+                else self.communicators[key].plan(op.kind, op.nbytes, op.algorithm, op.spread)
             )
         self._communicate(step, self.plans[plan_key], key, (rank_class, stream))
         step.parties = len(group.members)

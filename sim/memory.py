@@ -22,18 +22,27 @@ class MemoryCurve(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """The most a rank holds: bytes, when (s), and what it is made of."""
+    """The most a rank holds: bytes, when (s), and what it is made of.
+
+    ``apart``: the sum of each category's own peak: what an allocator has taken from the device that never gives a freed
+    block of one category to another.
+    """
 
     nbytes: float
     time: float
     breakdown: dict[str, float]
+    apart: float
 
 
 def memory_curve(timeline: Timeline, rank_class: int) -> MemoryCurve:
     """Return what a rank of the class holds over the step (memory held from the start included)."""
     rank = timeline.folding.representative[rank_class]
     script = timeline.program.scripts[timeline.program.script_of_rank[rank]]
-    times, kinds, changes = [np.zeros(len(script.memory))], [*script.memory], [*script.memory.values()]
+    times, kinds, changes = (
+        [np.zeros(len(script.memory))],
+        [*script.memory],
+        [*script.memory.values()],
+    )
     blocks = [np.array(changes, dtype=float)]
     for stream in timeline.streams_of[rank_class]:
         times.append(np.array([event[0] for event in stream.memory], dtype=float))
@@ -85,4 +94,5 @@ def memory_peak(timeline: Timeline, rank_class: int) -> Peak:
         for category, nbytes in zip(curve.categories, curve.held[at], strict=True)
         if abs(nbytes) > 0.5
     }
-    return Peak(float(total[at]), float(curve.time[at]), breakdown)
+    apart = float(curve.held.max(axis=0).sum())
+    return Peak(float(total[at]), float(curve.time[at]), breakdown, apart)

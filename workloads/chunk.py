@@ -11,10 +11,13 @@ from sim.program import Allocate, Free, Op, Signal, Wait
 from workloads.layers import Part, Sizes, layer_parts, with_load
 from workloads.layers.ends import embedding, head
 from workloads.layers.mtp import mtp_parts
-from workloads.layers.part import COMPUTE, Lanes, join, lanes, repeat
+from workloads.layers.part import COMPUTE, Lanes, join, lanes
 from workloads.layout import StageContent
 from workloads.model import LayerKind
+from workloads.offload import AHEAD, BACK_AGAIN, fetch, store
+from workloads.offload import CREDIT as BACK_CREDIT
 from workloads.plan import Plan
+from workloads.recompute import again, kept_bytes, repeated
 from workloads.routing import UNIFORM, Load, expert_shares, rank_loads
 from workloads.software import DEEPSPEED_BUCKET
 
@@ -56,8 +59,8 @@ class Variant:
 class Chunk:
     """All passes of one chunk (a `StageContent`) on one rank.
 
-    Where tokens go to experts unevenly: ``expert_rank`` its place in the expert-parallel group, and ``microbatch`` (they
-    may be routed differently). ``known`` keeps parts that are the same for every chunk of the model.
+    Where tokens go to experts unevenly: ``expert_rank`` its place in the expert-parallel group, and ``microbatch``
+    (they may be routed differently). ``known`` keeps parts that are the same for every chunk of the model.
     """
 
     sizes: Sizes
@@ -74,8 +77,9 @@ class Chunk:
             Unit("layer", self._layer(kind, self.content.first + index))
             for index, kind in enumerate(self.content.layers)
         ]
+        shared = self.content.embedding and self.sizes.model.tied_embeddings
         if self.content.head:
-            found.append(Unit("head", tuple(head(self.sizes))))
+            found.append(Unit("head", tuple(head(self.sizes, shared=shared))))
         if self.content.mtp:
             extra = Unit("mtp", tuple(mtp_parts(self.sizes, layer_parts)))
             found += [extra] * self.content.mtp
@@ -110,18 +114,27 @@ class Chunk:
         return tuple(found)
 
     def recomputes(self, index: int) -> bool:
-        """Whether a unit runs again in full before its backward."""
-        plan = self.sizes.plan
-        if plan.recompute != "full" or self.units[index].name != "layer":
-            return False
-        position = index - int(self.content.embedding)
-        return not plan.recompute_layers or position < plan.recompute_layers
+        """Whether a unit runs again before its backward, all of it or its ops."""
+        return bool(self.repeated(index))
+
+    def repeated(self, index: int) -> str:
+        """How a unit runs again before its backward: see `workloads.recompute`."""
+        if self.units[index].name != "layer":
+            return ""
+        return repeated(self.sizes.plan, index - int(self.content.embedding))
+
+    @cached_property
+    def offloaded(self) -> tuple[int, ...]:
+        """Units whose activations wait on the host, in forward order: layers but the chunk's last."""
+        if "activations" not in self.sizes.plan.offload:
+            return ()
+        return tuple(i for i, unit in enumerate(self.units) if unit.name == "layer")[:-1]
 
     def saved(self, index: int) -> float:
         """Bytes a unit keeps from forward to backward."""
         unit = self.units[index]
-        if self.recomputes(index):
-            return self.sizes.local_hidden_bytes + self._sent(index)
+        if mode := self.repeated(index):
+            return kept_bytes(self.sizes, unit.parts, mode) + self._sent(index)
         return self._all_saved(unit) + self._sent(index)
 
     def _sent(self, index: int) -> float:
@@ -151,6 +164,8 @@ class Chunk:
                 found.append(lanes(Wait((GATHERED,))))
             found.append(lanes(Allocate("activations", saved)))
             found.extend(part.forward for part in unit.parts)
+            if index in self.offloaded:
+                found.append(store(saved))
             if variant.gather:
                 found.append(lanes(*self._drop(unit, variant)))
         return join(found)
@@ -163,6 +178,7 @@ class Chunk:
             unit = self.units[index]
             if variant.gather:
                 found.append(lanes(Wait((GATHERED,))))
+            found.extend(self._back(index))
             found.extend(self._again(index))
             found.append(lanes(*self._temporary(unit, Allocate)))
             for part in reversed(unit.parts):
@@ -185,6 +201,7 @@ class Chunk:
             kept = sum(p.kept for p in unit.parts)
             if variant.gather:
                 found.append(lanes(Wait((GATHERED,))))
+            found.extend(self._back(index))
             found.extend(self._again(index))
             found.append(lanes(*self._temporary(unit, Allocate)))
             for part in reversed(unit.parts):
@@ -210,6 +227,18 @@ class Chunk:
                 found.append(lanes(Signal((GRADS,))))
         return join(found)
 
+    def _back(self, index: int) -> list[Lanes]:
+        """Return the start of the copies back from the host, at the first unit, and the wait for a unit's own."""
+        order = self.offloaded[::-1]
+        found = []
+        if order and index == len(self.units) - 1:
+            found.append(fetch([self.saved(i) for i in order]))
+        if index in order:
+            place = order.index(index)
+            freed = place >= 1 and place - 1 + AHEAD < len(order)
+            found.append(lanes(*((Signal((BACK_CREDIT,)),) if freed else ()), Wait((BACK_AGAIN,))))
+        return found
+
     def _again(self, index: int) -> list[Lanes]:
         """Return the second forward of a fully recomputed unit."""
         if not self.recomputes(index):
@@ -218,25 +247,24 @@ class Chunk:
         more = self._all_saved(unit) + self._sent(index) - self.saved(index)
         return [
             lanes(Allocate("activations", more)),
-            *(repeat(part.forward) for part in unit.parts),
+            *again(unit.parts, self.repeated(index)),
         ]
 
     def _free_all(self, index: int) -> Iterable[Op]:
-        again = self.recomputes(index)
-        nbytes = (
-            self._all_saved(self.units[index]) + self._sent(index) if again else self.saved(index)
-        )
+        nbytes = self.saved(index)
+        if self.recomputes(index):
+            nbytes = self._all_saved(self.units[index]) + self._sent(index)
         return (Free("activations", nbytes),)
 
     def _recomputed(self, part: Part, index: int) -> list[Lanes]:
         selective = self.sizes.plan.recompute == "selective" and bool(part.recomputed)
         if not selective:
             return []
-        again = part.recomputed_bytes
+        held = part.recomputed_bytes
         return [
-            lanes(Allocate("activations", again)),
+            lanes(Allocate("activations", held)),
             part.recomputed,
-            lanes(Free("activations", again)),
+            lanes(Free("activations", held)),
         ]
 
     def _temporary(self, unit: Unit, op: type[Allocate] | type[Free]) -> Iterable[Op]:

@@ -11,6 +11,7 @@ from sim.kernels.shapes import Memory
 from sim.program import Action, Allocate, Collective, Compute, Free, Op, Segment, Signal, Sync, Wait
 from workloads.chunk import CREDIT, GATHERED, GRADS, Chunk, Unit, grad_bytes, unit_bytes
 from workloads.layers import Sizes
+from workloads.offload import ADAM_TRAFFIC, host_step
 from workloads.sharding import Sharding
 from workloads.states import OPTIMIZER_BYTES, held_states, step_copies
 
@@ -130,7 +131,11 @@ def optimizer_segment(
     if plan.tp * plan.pp > 1:
         ops.append(Collective("grad_norm.all_reduce", "all_reduce", "model", 4.0, "O"))
     ops.append(Sync())
-    ops.append(Compute("adam", Memory("optimizer", own * (grad + 24.0 + value) * passes), "O"))
+    if "optimizer" in plan.offload:
+        ops += host_step(own, value, grad)
+    else:
+        step = Memory("optimizer", own * (grad + ADAM_TRAFFIC + value) * passes)
+        ops.append(Compute("adam", step, "O"))
     ops.append(Free("buffers", copies))
     if plan.zero in (1, 2) and not plan.switch("overlap_param_gather"):
         for chunk in chunks:

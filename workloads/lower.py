@@ -30,6 +30,7 @@ from workloads.model import SOFTMAX_MIXERS, LayerKind, Model
 from workloads.pair import interleave, renamed, second, side_by_side
 from workloads.pass_times import pass_times
 from workloads.plan import Plan, check
+from workloads.recompute import repeated_share
 from workloads.routing import UNIFORM, parse_routing
 from workloads.schedules import Orders, Placement, Token, find_schedule
 
@@ -51,7 +52,8 @@ def lower(model: Model, plan: Plan) -> Program:
     for rank, expert_rank in product(range(plan.pp), range(uneven)):
         held = [contents[placement.stage(rank, c)] for c in range(placement.chunks)]
         own = [
-            known.setdefault((c, expert_rank), Chunk(sizes, c, expert_rank, known=parts)) for c in held
+            known.setdefault((c, expert_rank), Chunk(sizes, c, expert_rank, known=parts))
+            for c in held
         ]
         scripts.append(_Rank(sizes, sharding, placement, rank, own).script(orders[rank]))
     place = coordinates(plan)["pp"]
@@ -104,7 +106,9 @@ def _one_chunk(plan: Plan) -> tuple[str, ...]:
     kind = find_schedule(plan.schedule)
     if plan.pp == 1 or plan.chunks > 1 or not kind.any_chunks:
         return ()
-    return (f"schedule {kind.name} runs with chunks=1; set plan.chunks={kind.default_chunks} or more to interleave",)
+    return (
+        f"schedule {kind.name} runs with chunks=1; set plan.chunks={kind.default_chunks} or more to interleave",
+    )
 
 
 def _groups(sizes: Sizes, sharding: Sharding) -> dict[str, np.ndarray]:
@@ -115,12 +119,22 @@ def _groups(sizes: Sizes, sharding: Sharding) -> dict[str, np.ndarray]:
     if _tied_apart(sizes):
         ends = groups(plan, ("pp",))
         found["embedding"] = ends[:, [0, -1]]
-    return {axis: members for axis, members in found.items() if members.shape[1] > 1}
+    found = {axis: members for axis, members in found.items() if members.shape[1] > 1}
+    if plan.offload:
+        found["host"] = np.arange(plan.num_devices)[:, None]
+    return found
 
 
 def _tied_apart(sizes: Sizes) -> bool:
     """Whether a tied embedding has two copies, on the first and the last rank of the pipeline."""
-    looped = sizes.plan.schedule not in ("zb-v", "zb-v-greedy", "v-half", "v-min", "dualpipe", "dualpipev")
+    looped = sizes.plan.schedule not in (
+        "zb-v",
+        "zb-v-greedy",
+        "v-half",
+        "v-min",
+        "dualpipe",
+        "dualpipev",
+    )
     return sizes.model.tied_embeddings and sizes.plan.pp > 1 and looped
 
 
@@ -136,8 +150,8 @@ def model_flops(model: Model, plan: Plan) -> dict[str, float]:
             elif kind.attention in SOFTMAX_MIXERS:
                 scores = scores_per_token(model, kind, plan.seq_len, "full")
                 again += 2.0 * model.num_heads * (model.qk_dim + model.v_dim) * scores
-    if plan.recompute == "full" and plan.recompute_layers:
-        again *= min(plan.recompute_layers * plan.num_stages / model.num_layers, 1.0)
+    if plan.recompute == "full":
+        again *= repeated_share(plan, model.num_layers)
     return {
         "full": full * tokens,
         "causal": flops_per_token(model, plan.seq_len, "causal") * tokens,
@@ -162,7 +176,14 @@ class _Turn:
 
     @property
     def key(self) -> tuple[object, ...]:
-        return (self.token.kind, self.token.chunk, self.variant, self.before, self.after, self.routed)
+        return (
+            self.token.kind,
+            self.token.chunk,
+            self.variant,
+            self.before,
+            self.after,
+            self.routed,
+        )
 
 
 @dataclass
@@ -218,7 +239,9 @@ class _Rank:
             turns = []
             for token in entry:
                 last = index == final[token.chunk]
-                reduce = self.early and token.kind in ("W", "BW") and (last or self.plan.reduces_each)
+                reduce = (
+                    self.early and token.kind in ("W", "BW") and (last or self.plan.reduces_each)
+                )
                 variant = Variant(
                     gather=(self.gathers == "passes" and token.kind != "W")
                     or (self.gathers == "once" and index == first[token.chunk]),
@@ -251,7 +274,9 @@ class _Rank:
     def _turn(self, token: Token, variant: Variant) -> "_Turn":
         stage = self.placement.stage(self.rank, token.chunk)
         direction = self.placement.direction(token.chunk)
-        routed = token.microbatch * self.placement.num_directions + direction if self.rerouted else 0
+        routed = (
+            token.microbatch * self.placement.num_directions + direction if self.rerouted else 0
+        )
         return _Turn(token, variant, stage, *self._neighbours(token), routed)
 
     def _act(self, turns: list["_Turn"]) -> None:

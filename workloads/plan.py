@@ -20,8 +20,9 @@ LOSSES = ("auto", "vocab_parallel", "eager", "compiled", "chunked")
 OFFLOADS = ("activations", "optimizer")
 DISPATCHERS = ("auto", "alltoall", "allgather", "deepep")
 DISPATCH_DTYPES = ("", "fp8")
-MODULES = ("core_attn", "mla_up_proj", "norm", "moe_act", "moe", "shared_experts")
-"""What selective recomputation can repeat, named as Megatron-Core's ``recompute_modules``."""
+MODULES = ("core_attn", "mla_up_proj", "norm", "mlp", "moe_act", "moe", "shared_experts", "op")
+"""What selective recomputation can repeat, named as Megatron-Core's ``recompute_modules`` (``norm``: its ``layernorm``);
+``op``: as torchtitan's per-op option: all but attention and every other product."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +33,10 @@ class Plan:
     ``chunks`` model chunks a pipeline rank; ``global_batch`` and ``microbatch`` in sequences of ``seq_len``.
     ``zero`` 0 (DDP), 1 (optimizer states), 2 (gradients), 3 (parameters, FSDP); ``shard`` > 0 shards over groups
     of that many data-parallel ranks only (HSDP); ``reshard`` drops gathered parameters after forward (ZeRO-3).
-    ``recompute`` none, selective (of ``recompute_modules``: core_attn, mla_up_proj, norm, moe_act, moe,
-    shared_experts), full; ``recompute_layers`` > 0 limits full recompute to the first
-    so many layers of a chunk. ``context`` is how attention spans ``cp``. ``layout``: layers of each
-    stage, in stage order (``()``: even, see `workloads.layout`). ``order``: axes from fastest-varying rank to
+    ``recompute`` none, selective (of ``recompute_modules``: core_attn, mla_up_proj, norm, mlp, moe_act, moe,
+    shared_experts, op), full; ``recompute_layers`` > 0 limits full recompute to the first so many layers of a chunk,
+    ``recompute_every`` > 1 to one layer in so many. ``context`` is how attention spans ``cp``. ``layout``: layers of
+    each stage, in stage order (``()``: even, see `workloads.layout`). ``order``: axes from fastest-varying rank to
     slowest. ``attention`` names the kernel of the attention core. Switches set to ``auto`` follow ``software``.
     ``loss``: how cross-entropy holds logits (see `workloads.software`; ``chunked``: never whole, as Liger's kernel).
 
@@ -72,6 +73,7 @@ class Plan:
     bucket_bytes: float = 0.0
     recompute: str = "none"
     recompute_layers: int = 0
+    recompute_every: int = 1
     dtype: str = "bf16"
     layout: tuple[int, ...] = ()
     software: str = "megatron-core"
@@ -99,7 +101,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Check what the plan alone can tell; `check` does the rest against a model."""
-        positive = "tp cp ep etp pp dp chunks microbatch global_batch seq_len prefetch"
+        positive = "tp cp ep etp pp dp chunks microbatch global_batch seq_len prefetch recompute_every"
         for name in positive.split():
             value = getattr(self, name)
             if value < 1:
@@ -128,8 +130,8 @@ class Plan:
             raise PlanError(f"shard={self.shard} does not divide dp x cp = {self.dp * self.cp}")
         if self.secondary and (self.zero != 3 or not self.reshard):
             raise PlanError(
-                f"secondary={self.secondary} with zero={self.zero}, reshard={self.reshard} has no effect: only ZeRO-3 that "
-                f"reshards gathers again for backward; use zero=3, reshard=true, or secondary=0"
+                f"secondary={self.secondary} with zero={self.zero}, reshard={self.reshard} has no effect: only ZeRO-3 "
+                f"that reshards gathers again for backward; use zero=3, reshard=true, or secondary=0"
             )
         if self.secondary and (self.dp * self.cp) % self.secondary:
             raise PlanError(
@@ -288,6 +290,15 @@ def _idle_options(plan: Plan, model: Model) -> Iterator[str]:
             f"recompute_modules={list(plan.recompute_modules)} with recompute={plan.recompute!r} has no effect; set "
             f"recompute='selective'"
         )
+    if "op" in plan.recompute_modules and len(plan.recompute_modules) > 1:
+        yield f"recompute_modules={list(plan.recompute_modules)}: 'op' stands alone; name it, or the others"
+    if plan.recompute != "full":
+        for name, neutral in (("recompute_layers", 0), ("recompute_every", 1)):
+            if getattr(plan, name) != neutral:
+                yield (
+                    f"{name}={getattr(plan, name)} with recompute={plan.recompute!r} has no effect; set "
+                    f"recompute='full', or {name}={neutral}"
+                )
     for module, there in (
         ("mla_up_proj", model.is_mla), ("moe_act", model.is_moe), ("moe", model.is_moe),
         ("shared_experts", model.shared_width > 0),

@@ -45,10 +45,11 @@ def held_states(sizes: Sizes, chunks: Sequence[Chunk], sharding: Sharding) -> di
 
 
 def has_master(sizes: Sizes) -> bool:
-    """Whether an fp32 master copy stands beside the weights; ZeRO-1 and 2 shard one whatever the software."""
+    """Whether an fp32 master copy stands beside the weights: ZeRO-1 and 2 shard one, a host holds one."""
     if sizes.value >= MASTER_BYTES:
         return False
-    return sizes.software.master_weights or sizes.plan.zero in (1, 2)
+    plan = sizes.plan
+    return sizes.software.master_weights or plan.zero in (1, 2) or "optimizer" in plan.offload
 
 
 def _buffers(sizes: Sizes, chunks: Sequence[Chunk], weights: float) -> float:
@@ -76,7 +77,8 @@ def _placeholders(sizes: Sizes, units: Iterable[Unit]) -> float:
 
 
 def step_copies(sizes: Sizes, own: float) -> float:
-    """Bytes of flat gradient copies the optimizer's step takes for a while, of a rank that updates ``own`` values."""
+    """Bytes the optimizer's step takes for a while on a rank that updates ``own`` values: a bucket, flat gradients."""
     if not sizes.software.flat_step:
         return 0.0
-    return 0.0 if sizes.plan.dtype == "bf16" else own * (sizes.value + 4.0)
+    bucket = min(sizes.software.bucket_values, own * sizes.plan.dp) * grad_bytes(sizes)
+    return bucket + (0.0 if sizes.plan.dtype == "bf16" else own * (sizes.value + 4.0))

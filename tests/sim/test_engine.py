@@ -508,7 +508,7 @@ def test_merged_ops_take_the_same_time_in_fewer_events() -> None:
     assert bars(merged, 0) == bars(plain, 0)
     assert merged.num_spans == plain.num_spans == 7
     assert merged.num_events < plain.num_events
-    assert memory_peak(merged, 0) == memory_peak(plain, 0) == (4.0, 21.0, {"x": 4.0})
+    assert memory_peak(merged, 0) == memory_peak(plain, 0) == (4.0, 21.0, {"x": 4.0}, 4.0)
 
 
 # What cannot go on

@@ -46,7 +46,7 @@ def test_the_peak_and_what_it_is_made_of() -> None:
 
 def test_a_rank_that_allocates_nothing_holds_what_it_had() -> None:
     timeline = simulate(program({"c": [kernel("k", 1)]}, memory={"x": 3.0}), star(1))
-    assert memory_peak(timeline, 0) == (3.0, 0.0, {"x": 3.0})
+    assert memory_peak(timeline, 0) == (3.0, 0.0, {"x": 3.0}, 3.0)
 
 
 def peaks(**fields) -> list[dict[str, float]]:

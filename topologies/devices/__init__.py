@@ -114,6 +114,8 @@ def _load(name: str) -> Device:
         compute_units=sheet["compute_units"],
         cache_bytes=sheet.get("cache_MB", 0.0) * MB,
         power=sheet.get("power_W"),
+        host_bandwidth=sheet.get("host_GBps", 0.0) * GB,
+        host_memory_bandwidth=sheet.get("host_memory_GBps", 0.0) * GB,
         calibration=_calibration(name),
         source=table["source"],
     )

@@ -2,14 +2,15 @@
 
 from workloads.layers.elementwise import activation, norm, residual
 from workloads.layers.linear import column, row
-from workloads.layers.part import Part, again
+from workloads.layers.part import Part, again, all_again
 from workloads.layers.sizes import Sizes
 from workloads.model import LayerKind
 
 
 def mlp_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     """Return norm, MLP and residual of one layer."""
-    parts = [norm(sizes, "mlp_norm"), *mlp(sizes, "mlp", sizes.model.ffn_size // sizes.plan.tp)]
+    inside = mlp(sizes, "mlp", sizes.model.ffn_size // sizes.plan.tp)
+    parts = [norm(sizes, "mlp_norm"), *(all_again(inside) if sizes.recomputes("mlp") else inside)]
     if sizes.recomputes("norm"):
         parts[1] = again(parts[1], parts[0].forward, parts[1].saved)
     if sizes.model.norms_per_layer == 4:

@@ -63,6 +63,12 @@ def again(part: Part, forward: Lanes, nbytes: float) -> Part:
     )
 
 
+def all_again(parts: list[Part]) -> list[Part]:
+    """Return parts that run again before the last one's backward instead of keeping what they save."""
+    held = sum(part.saved for part in parts)
+    return [*parts[:-1], again(parts[-1], join(part.forward for part in parts), held)]
+
+
 def repeat(part: Lanes) -> Lanes:
     """Return forward ops as recomputation (allocations excepted)."""
     found: dict[str, tuple[Op, ...]] = {}
