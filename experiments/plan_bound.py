@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from experiments.simulation import CONTEXT_BYTES, FRAGMENTATION
+from experiments.simulation import COMMUNICATOR_BYTES, CONTEXT_BYTES, FRAGMENTATION
 from sim.cluster import Cluster
 from sim.collectives import Communicator
 from sim.device import Device
@@ -72,15 +72,16 @@ class Bounds:
         fullest = 0.0
         for rank in {0, plan.pp - 1}:
             held = [replace(chunks[s], sizes=own) for s in ranks[rank]]
-            states = sum(held_states(own, held, Sharding(plan)).values())
+            states = sum(held_states(own, held, Sharding(plan)).values()) + _gathered(own, held)
             saved = sum(cost[s][1] for s in ranks[rank]) / share
             fullest = max(fullest, states + peaks[rank] * saved)
-        return seconds, fullest * (1.0 + FRAGMENTATION) + CONTEXT_BYTES
+        outside = CONTEXT_BYTES + COMMUNICATOR_BYTES * _communicators(plan)
+        return seconds, fullest * (1.0 + FRAGMENTATION) + outside
 
     def fits(self, nbytes: float) -> bool:
         """Whether a plan that needs at least so many bytes may fit (the borderline counts)."""
         smallest = min(device.memory_bytes for device in self.cluster.device_kinds)
-        return nbytes <= smallest * (1.0 + 2.0 * FRAGMENTATION)
+        return nbytes * (1.0 - FRAGMENTATION) <= smallest
 
     def _passes(self, shape: Plan, chunk: Chunk) -> tuple[float, float]:
         """Return seconds of a forward and a backward of a chunk, and bytes kept between them."""
@@ -115,6 +116,20 @@ class Bounds:
             except SimError:
                 self.transfers[key] = 0.0
         return self.transfers[key]
+
+
+def _gathered(sizes: Sizes, chunks: list[Chunk]) -> float:
+    """Bytes of parameters that stay gathered through the step (ZeRO-3 without resharding)."""
+    plan = sizes.plan
+    if plan.zero != 3 or plan.reshard or plan.dp * plan.cp == 1:
+        return 0.0
+    return sum((u.dense_weights + u.expert_weights) * sizes.value for c in chunks for u in c.units)
+
+
+def _communicators(plan: Plan) -> int:
+    """How many communicators a rank has at least: tp, cp, dp, the model's, two neighbours of the pipeline."""
+    axes = (plan.tp > 1, plan.cp > 1, plan.dp * plan.cp > 1, plan.tp * plan.pp > 1)
+    return sum(axes) + 2 * (plan.pp > 1)
 
 
 @cache

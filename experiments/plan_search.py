@@ -1,7 +1,7 @@
 """Plan search: the fastest plans of a model on a cluster, by replay in the order of their lower bounds.
 
-Branch and bound: plans that cannot fit drop out; the others are replayed from the smallest bound up, until the next
-bound is no better than the worst plan that would still be listed.
+Branch and bound: plans that cannot fit drop out; the run's own is replayed, then the others from the smallest bound up,
+until the next bound is no better than the worst plan that would still be listed.
 """
 
 from dataclasses import asdict, dataclass, fields, replace
@@ -37,10 +37,15 @@ def search(config: RunConfig, top: int, *, most: int = MOST_REPLAYS) -> dict[str
     """
     start = perf_counter()
     considered, candidates = _candidates(config)
+    own = [candidate for candidate in candidates if candidate.plan == config.plan]
     found: list[dict[str, Any]] = []
     simulated, complete = 0, True
-    for candidate in candidates:
-        if len(found) >= top and candidate.seconds >= found[top - 1]["step_time_s"]:
+    for candidate in (*own, *(c for c in candidates if c not in own)):
+        if (
+            candidate not in own
+            and len(found) >= top
+            and candidate.seconds >= found[top - 1]["step_time_s"]
+        ):
             break
         if simulated >= most:
             complete = False
@@ -50,6 +55,11 @@ def search(config: RunConfig, top: int, *, most: int = MOST_REPLAYS) -> dict[str
         if summary is not None:
             found.append(summary)
             found.sort(key=lambda row: float(row["step_time_s"]))
+    if not found and not complete:
+        raise InputError(
+            f"none of the {simulated} plans replayed fits, of {len(candidates)} that may; "
+            "give a run whose own plan fits"
+        )
     if not found:
         raise InputError(
             f"no plan of {config.model.name} on {config.cluster.num_devices} devices fits ({considered} considered, "

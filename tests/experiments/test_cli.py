@@ -99,6 +99,38 @@ def test_a_misspelt_run_names_the_right_one(capsys: Capture) -> None:
         (["list", "modls"], "models"),
         (["study", "nosuch"], "nosuch"),
         (["plan", "llama3-405b", "--top", "0"], "at least 1"),
+        (
+            ["simulate", "llama3-8b", "--set", "cluster.oversubscription=abc"],
+            "oversubscription='abc'",
+        ),
+        (["topology", "h100-fat-tree", "--set", "oversubscription=abc"], "oversubscription='abc'"),
+        (["topology", "h100-fat-tree", "--devices", "1000000000"], "at most 4194304"),
+        (["simulate", "llama3-8b", "--set", "plan.dp=1000000000"], "dp=128"),
+        (
+            ["simulate", "llama3-8b", "--set", "plan.global_batch=1000000000000"],
+            "smaller global_batch",
+        ),
+        (["simulate", "llama3-8b", "--set", "model.num_layers=100000000"], "too many"),
+        (["simulate", "llama3-8b", "--gantt", "f.xyz"], ".png"),
+        (["simulate", "."], "is a folder"),
+        (["schedule", "1f1b", "--stages", "4", "--microbatches", "1000000000"], "too many to play"),
+        (
+            ["schedule", "zb-h1", "--stages", "4", "--microbatches", "8", "--times", "1,1,1,0,2"],
+            "no overlapped pairs",
+        ),
+        (["schedule", "1f1b", "--run", "llama3-8b"], "--stages P"),
+        (["schedule", "1f1b", "--run", "gpt3-175b", "--times", "1,1,1"], "leave --times out"),
+        (["schedule", "1f1b", "--run", "gpt3-175b", "--chunks", "3"], "chunks=1"),
+        (["schedule", "1f1b", "--run", "gpt3-175b", "--race", "--group-size", "3"], "--group-size"),
+        (["schedule", "my.csv", "--run", "gpt3-175b"], "by name"),
+        (
+            ["schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--race", "--overlap"],
+            "--overlap",
+        ),
+        (
+            ["schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--set", "plan.pp=4"],
+            "--run RUN",
+        ),
         (["goodput", "llama3-405b"], "not yet available"),
         (["simulate", "llama3-405b", "--gantt-window", "0:1"], "--gantt"),
         (["simulate", "llama3-405b", "--gantt", "/nosuch/f.png"], "/nosuch"),
@@ -304,3 +336,107 @@ def test_long_work_shows_signs_of_life_on_stderr_and_short_work_none(capsys: Cap
     assert out == ""
     assert "thinking" in err
     assert "blinking" not in err
+
+
+SMALL = """
+[model]
+preset = "llama2-7b"
+[cluster]
+preset = "a100-superpod"
+num_devices = 16
+[plan]
+tp = 2
+pp = 4
+global_batch = 16
+seq_len = 2048
+zero = 1
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL, encoding="utf-8")
+    return str(path)
+
+
+def test_what_if_is_in_the_answer_the_table_and_a_chart(
+    small: str, tmp_path: Path, capsys: Capture
+) -> None:
+    chart = tmp_path / "chart.png"
+    assert main(["simulate", small, "--json", "--what-if-chart", str(chart)]) == 0
+    rows = json.loads(capsys.readouterr().out)["what_if"]
+    assert {
+        "compute",
+        "memory",
+        "scale_up",
+        "scale_out",
+        "latency",
+        "comm_units",
+        "launch",
+        "pipeline",
+    } == {row["resource"] for row in rows}
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    assert main(["simulate", small, "--what-if"]) == 0
+    assert "twice as fast" in capsys.readouterr().out
+
+
+def test_a_page_of_one_run_and_of_two(small: str, tmp_path: Path, capsys: Capture) -> None:
+    one, two = tmp_path / "one.html", tmp_path / "two.html"
+    assert main(["simulate", small, "--json", "--report", str(one)]) == 0
+    assert main(["compare", small, small, "--report", str(two), "--json"]) == 0
+    for page in (one, two):
+        text = page.read_text(encoding="utf-8")
+        assert "llama2-7b on 16 devices of a100-superpod" in text
+        assert "http://" not in text.replace("http://www.w3.org", "")
+    capsys.readouterr()
+
+
+def test_a_plan_that_does_not_fit_comes_with_changes_that_would(
+    small: str, capsys: Capture
+) -> None:
+    change = ["--set", "plan.pp=1", "--set", "plan.tp=1", "--set", "plan.zero=0"]
+    assert main(["simulate", small, "--json", *change]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert not answer["fits"]
+    assert any(row["fits"] for row in answer["would_fit"])
+    assert main(["simulate", small, *change]) == 0
+    assert "what would make it fit" in capsys.readouterr().out
+
+
+def test_a_schedule_on_a_run(small: str, tmp_path: Path, capsys: Capture) -> None:
+    picture = tmp_path / "g.png"
+    assert main(["schedule", "zb-v", "--run", small, "--json", "--gantt", str(picture)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["stages"], answer["chunks"], answer["microbatches"]) == (4, 2, 8)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["schedule", "zb-v", "--run", small]) == 0
+    assert "makespan of the passes" in capsys.readouterr().out
+
+
+def test_a_race_on_a_run(small: str, capsys: Capture) -> None:
+    assert main(["schedule", "1f1b", "--run", small, "--race"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("dualpipe", "interleaved-zb", "naive"))
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"", "is empty"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"x = ", "not TOML"),
+        (
+            b'[model]\npreset="llama3-8b"\n[cluster]\npreset="h100-host"\nnum_devices=8\n',
+            "[plan] is missing",
+        ),
+    ],
+)
+def test_a_broken_run_file_has_one_message(
+    content: bytes, word: str, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(content)
+    assert main(["simulate", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, word in err, err.count("\n")) == ("", True, 1)
