@@ -293,11 +293,11 @@ def _idle_options(plan: Plan, model: Model) -> Iterator[str]:
     if "op" in plan.recompute_modules and len(plan.recompute_modules) > 1:
         yield f"recompute_modules={list(plan.recompute_modules)}: 'op' stands alone; name it, or the others"
     if plan.recompute != "full":
-        for name, neutral in (("recompute_layers", 0), ("recompute_every", 1)):
-            if getattr(plan, name) != neutral:
+        for count, least in (("recompute_layers", 0), ("recompute_every", 1)):
+            if getattr(plan, count) != least:
                 yield (
-                    f"{name}={getattr(plan, name)} with recompute={plan.recompute!r} has no effect; set "
-                    f"recompute='full', or {name}={neutral}"
+                    f"{count}={getattr(plan, count)} with recompute={plan.recompute!r} has no effect; set "
+                    f"recompute='full', or {count}={least}"
                 )
     for module, there in (
         ("mla_up_proj", model.is_mla), ("moe_act", model.is_moe), ("moe", model.is_moe),
