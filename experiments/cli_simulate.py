@@ -39,6 +39,9 @@ def simulate(
     what_if_chart: Annotated[
         Path | None, typer.Option(metavar="F.png", help="Draw --what-if.")
     ] = None,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Replay single changes of the plan that save memory.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate one training step."""
@@ -59,7 +62,7 @@ def simulate(
         result = simulate_run(config)
         summary = result.summary()
     with working("looking for what would fit"):
-        if not summary["fits"]:
+        if fit:
             summary["would_fit"] = suggestions(config)
     with working("asking what if"):
         if what_if or what_if_chart:

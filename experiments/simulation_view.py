@@ -111,7 +111,8 @@ def _verdict(summary: Mapping[str, Any]) -> str:
     stage = max(summary["memory"], key=lambda stage: float(stage["driver_bytes"]))
     held = stage["breakdown"]
     largest = sorted(held, key=lambda name: -float(held[name]))[:3]
-    return "IT DOES NOT FIT: " + ", ".join(f"{n} {held[n] / GiB:.1f} GiB" for n in largest)
+    contents = ", ".join(f"{n} {held[n] / GiB:.1f} GiB" for n in largest)
+    return f"IT DOES NOT FIT: {contents} (--fit tries what would)"
 
 
 def _would_fit(rows: Sequence[Mapping[str, Any]]) -> RenderableType:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from sim.errors import PlanError, unknown
 from sim.units import MiB, us
 
-HOST_LAUNCH_EAGER = 5.0 * us
-"""Host seconds a kernel launched from eager PyTorch (Python dispatch, autograd). Source: PyTorch's own
-overhead benchmarks put an eager op at 4-7 us; not fitted."""
+HOST_LAUNCH_EAGER = 10.0 * us
+"""Host seconds a kernel launched from eager PyTorch: a bare operation takes about 5 us, a module's Python and autograd's node as
+much again. An assumption between the 5 us of PyTorch's own overhead benchmarks and the 20 us of framework traces; not
+fitted."""
 HOST_LAUNCH_COMPILED = 1.0 * us
 """Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
 EAGER_BANDWIDTH = 0.8
@@ -52,7 +53,9 @@ class Software:
     same and two fp32 gradients; ``compiled``: in the training precision, and so their gradient; ``chunked``: never whole);
     ``launch``: host seconds a kernel;
     ``dispatcher``: how tokens travel to experts (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared
-    experts compute meanwhile; ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless); ``overlap_ep``: a forward and a backward run side by side, one's travel under the other.
+    experts compute meanwhile; ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless);
+    ``grouped_loop``: a grouped product is a launch (and a cast) for each expert, as in Transformer Engine's GroupedLinear, and
+    routing is some dozens of small kernels; ``overlap_ep``: a forward and a backward run side by side, one's travel under the other.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Software:
     overlap_shared: bool = False
     overlap_ep: bool = False
     expert_counts: bool = True
+    grouped_loop: bool = True
     description: str = ""
 
 
@@ -160,6 +164,7 @@ TORCH_COMPILED = Software(
     master_weights=False,
     bucket_values=TORCH_BUCKET,
     loss="compiled",
+    grouped_loop=False,
     description="torchtitan with torch.compile: fused elementwise kernels, FSDP2",
 )
 XLA = Software(
@@ -171,6 +176,7 @@ XLA = Software(
     launch=0.0,
     master_weights=False,
     expert_counts=False,
+    grouped_loop=False,
     description="JAX on XLA (MaxText, Paxml): whole step compiled, collectives overlapped by the scheduler",
 )
 

@@ -61,8 +61,8 @@ def wide(sizes: Sizes) -> Sizes:
     return replace(sizes, plan=replace(sizes.plan, dtype=sizes.wide_dtype))
 
 
-def head(sizes: Sizes) -> list[Part]:
-    """Return final norm, projection to logits, and cross-entropy.
+def head(sizes: Sizes, *, shared: bool = False) -> list[Part]:
+    """Return final norm, projection to logits, and cross-entropy; ``shared``: its weights are the embedding's, held here.
 
     What is kept of logits, and what more its backward makes, is the software's ``loss``: see `LOGITS`.
     """
@@ -102,4 +102,6 @@ def head(sizes: Sizes) -> list[Part]:
             )
         ),
     )
+    if shared:
+        projection = replace(projection, weights=0.0)
     return [norm(sizes, "final_norm", branches=False), projection, loss]

@@ -1,8 +1,8 @@
 """The mixture-of-experts block: route, dispatch, grouped products, combine; shared experts beside.
 
 Experts are spread over ``ep`` (whole experts) and ``etp`` (slices of one). Every rank routes its own tokens, each to
-``experts_per_token`` experts. Experts that run at a width of their own (``moe_latent_size``) stand between two projections.
-Where the software does so, shared experts compute while tokens travel.
+``experts_per_token`` experts. Experts that run at a width of their own (``moe_latent_size``) stand between
+two projections. Where the software does so, shared experts compute while tokens travel.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from workloads.layers.linear import replicated
 from workloads.layers.mlp import mlp
 from workloads.layers.part import COMPUTE, EP, Lanes, Part, again, join, lanes
 from workloads.layers.sizes import Sizes
-from workloads.layers.travel import Travel, travel
+from workloads.layers.travel import Travel, small, travel
 from workloads.model import LayerKind
 
 
@@ -112,8 +112,12 @@ def _routing(sizes: Sizes) -> Part:
     scores = sizes.local_tokens * sizes.model.num_experts * 4.0
     return Part(
         name="topk",
-        forward=lanes(sizes.elementwise("topk", "softmax", 3 * scores, "F", passes=2.0)),
-        backward=lanes(sizes.elementwise("topk.bwd", "softmax", 2 * scores, "B", passes=2.0)),
+        forward=lanes(
+            small(sizes, sizes.elementwise("topk", "softmax", 3 * scores, "F", passes=2.0))
+        ),
+        backward=lanes(
+            small(sizes, sizes.elementwise("topk.bwd", "softmax", 2 * scores, "B", passes=2.0))
+        ),
         saved=scores,
     )
 
@@ -150,15 +154,18 @@ def _grouped(
             groups, mean, n, k, dtype=sizes.gemm_dtype, wgrad=wgrad, m_max=largest,
             out_bytes=grad if wgrad else sizes.value,
         )  # fmt: skip
-        return Compute(label, kernel, phase)
+        return Compute(label, kernel, phase, launches=groups if software.grouped_loop else 1)
 
     weights = float(groups * inputs * outputs)
     wgrad: list[Op] = [product(f"{name}.wgrad", outputs, inputs, "W", wgrad=True)]
     if not software.fused_wgrad and sizes.plan.num_microbatches > 1:
         wgrad.append(
-            Compute(f"{name}.grad_add", Memory("add", weights * (sizes.value + 2 * sizes.grad)), "W")
+            Compute(
+                f"{name}.grad_add", Memory("add", weights * (sizes.value + 2 * sizes.grad)), "W"
+            )
         )
-    cast: tuple[Op, ...] = sizes.cast(f"{name}.cast", rows * inputs, "F")
+    each = groups if software.grouped_loop else 1
+    cast: tuple[Op, ...] = sizes.cast(f"{name}.cast", rows * inputs, "F", launches=each)
     if quantised:
         # tokens come quantised along rows: the weight gradient needs them along columns
         cast = ()
@@ -169,7 +176,7 @@ def _grouped(
         name=name,
         forward=lanes(*cast, product(name, outputs, inputs, "F")),
         backward=lanes(
-            *sizes.cast(f"{name}.grad_cast", rows * outputs, "B"),
+            *sizes.cast(f"{name}.grad_cast", rows * outputs, "B", launches=each),
             product(f"{name}.dgrad", inputs, outputs, "B"),
         ),
         weight=lanes(*wgrad),

@@ -111,12 +111,15 @@ class Sizes:
         kernel = Gemm(m, n, k, dtype=dtype, out_bytes=out, accumulate=accumulate)
         return Compute(name, kernel, phase, waits=waits, signals=signals, starts=starts)
 
-    def cast(self, name: str, values: float, phase: str) -> tuple[Op, ...]:
+    def cast(
+        self, name: str, values: float, phase: str, *, launches: int = 1
+    ) -> tuple[Op, ...]:
         """Return the kernel that quantises an operand for an 8- or 4-bit product (cast and transposed copy)."""
         bits = DTYPE_BYTES[self.gemm_dtype]
         if bits >= self.value:
             return ()
-        return (Compute(name, Memory("cast", values * (self.value + 2 * bits)), phase),)
+        kernel = Memory("cast", values * (self.value + 2 * bits))
+        return (Compute(name, kernel, phase, launches=launches),)
 
     def tp_collective(
         self, name: str, kind: str, nbytes: float, phase: str, *,

@@ -1,19 +1,23 @@
 """Travel of tokens to experts and back: permute, all-to-all over ep, slices over etp.
 
 How tokens travel is the plan's ``dispatcher``. ``alltoall``: every copy of a token is a row of one library all-to-all,
-sorted by destination before and by expert after. ``allgather``: every rank gets all tokens and keeps those its experts want.
-``deepep``: an expert-parallel kernel sends a token to each server that needs it once (deepseek-ai/DeepEP).
+sorted by destination before and by expert after. ``allgather``: every rank gets all tokens and keeps those
+its experts want. ``deepep``: an expert-parallel kernel sends a token to each server that needs it once
+(deepseek-ai/DeepEP).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sim.kernels.shapes import DTYPE_BYTES
-from sim.program import Collective, Op, Spread, Sync
+from sim.program import Collective, Compute, Op, Spread, Sync
 from workloads.layers.part import Part, lanes
 from workloads.layers.sizes import Sizes
 
+ROUTING_KERNELS = 20
+"""Kernels that Megatron-Core's token dispatcher launches around each step of routing, counted in its source (masks,
+cumulative sums, sorts, gathers); each is short, so their cost is the host's."""
 SCALE_BLOCK = 128
 """Values that share one fp32 scale when tokens travel in 8 bits (DeepSeek-V3 report, section 3.3.2)."""
 
@@ -91,7 +95,12 @@ def travel(trip: Travel, name: str) -> Part:
 
 
 def _permute(trip: Travel, name: str, nbytes: float, phase: str) -> Op:
-    return trip.sizes.elementwise(name, "permute", nbytes, phase, passes=2.0)
+    return small(trip.sizes, trip.sizes.elementwise(name, "permute", nbytes, phase, passes=2.0))
+
+
+def small(sizes: Sizes, kernel: Compute) -> Compute:
+    """Count the small kernels (masks, sorts, sums over experts) that come with a step of routing."""
+    return replace(kernel, launches=ROUTING_KERNELS) if sizes.software.grouped_loop else kernel
 
 
 def _slices(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
