@@ -1,12 +1,14 @@
 """Plan bound: what a plan needs at least, without a replay: seconds of the busiest stage, bytes of the fullest.
 
 A rank computes all its microbatches, and blocks on the tensor-parallel collectives between its kernels, whatever else
-happens; so a step is never shorter than that. The bound takes both from the same costs as the replay.
+happens; a microbatch passes all stages forward and back; the last rank starts when the first microbatch has come. The
+bound takes all of that from the same costs as the replay.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +34,15 @@ WARM = ("1f1b", "interleaved", "gpipe", "naive")
 """Schedules whose first backward waits for a microbatch to pass all stages and come back."""
 
 
+class Cost(NamedTuple):
+    """Seconds of a chunk's forward, input gradient, and forward with fused backward; bytes it saves between them."""
+
+    forward: float
+    backward: float
+    both: float
+    saved: float
+
+
 @dataclass
 class Bounds:
     """Bounds of many plans of one model on one machine; costs are kept between them."""
@@ -41,7 +52,7 @@ class Bounds:
     kernels: dict[tuple[Kernel, int], float] = field(default_factory=dict)
     transfers: dict[tuple[int, str, float], float] = field(default_factory=dict)
     groups: dict[int, Communicator] = field(default_factory=dict)
-    passes: dict[tuple[Plan, StageContent], tuple[float, float]] = field(default_factory=dict)
+    passes: dict[tuple[Plan, StageContent], Cost] = field(default_factory=dict)
     parts: dict[Plan, dict[LayerKind, tuple[Part, ...]]] = field(default_factory=dict)
 
     @property
@@ -63,18 +74,21 @@ class Bounds:
         cost = [self._passes(shape, chunk) for chunk in chunks]
         ranks = [[placement.stage(r, c) for c in range(placement.chunks)] for r in range(plan.pp)]
         share = 2 if placement.kind == "bidir" else 1
-        times = [sum(cost[s][0] for s in stages) / share for stages in ranks]
-        seconds = plan.num_microbatches * max(times)
+        times = [sum(cost[s].both for s in stages) / share for stages in ranks]
+        chain = sum(c.forward + c.backward for c in cost) / share
+        before = sum(c.forward for c in cost[: plan.pp - 1]) if share == 1 else 0.0
+        busiest = plan.num_microbatches * max(times)
         if plan.schedule in WARM:
-            seconds += (plan.pp - 1) / placement.chunks * min(times)
+            busiest += (plan.pp - 1) / placement.chunks * min(times)
+        seconds = max(busiest, chain, before + plan.num_microbatches * times[-1])
         own = Sizes(self.model, plan)
         peaks = peak_microbatches(plan.schedule, plan.pp, placement.chunks, plan.num_microbatches)
         fullest = 0.0
-        for rank in {0, plan.pp - 1}:
+        saved_of = [peaks[r] * sum(cost[s].saved for s in ranks[r]) / share for r in range(plan.pp)]
+        for rank in {0, plan.pp - 1, max(range(plan.pp), key=saved_of.__getitem__)}:
             held = [replace(chunks[s], sizes=own) for s in ranks[rank]]
             states = sum(held_states(own, held, Sharding(plan)).values()) + _gathered(own, held)
-            saved = sum(cost[s][1] for s in ranks[rank]) / share
-            fullest = max(fullest, states + peaks[rank] * saved)
+            fullest = max(fullest, states + saved_of[rank])
         outside = CONTEXT_BYTES + COMMUNICATOR_BYTES * _communicators(plan)
         return seconds, fullest * (1.0 + FRAGMENTATION) + outside
 
@@ -83,15 +97,17 @@ class Bounds:
         smallest = min(device.memory_bytes for device in self.cluster.device_kinds)
         return nbytes * (1.0 - FRAGMENTATION) <= smallest
 
-    def _passes(self, shape: Plan, chunk: Chunk) -> tuple[float, float]:
-        """Return seconds of a forward and a backward of a chunk, and bytes kept between them."""
+    def _passes(self, shape: Plan, chunk: Chunk) -> Cost:
+        """Return what the passes of a chunk cost."""
         key = (shape, chunk.content)
         if key not in self.passes:
             plain = Variant()
-            lanes = (chunk.forward(plain), chunk.backward(plain))
-            seconds = sum(self._seconds(lane.get(COMPUTE, ()), shape.tp) for lane in lanes)
+            lanes = (chunk.forward(plain), chunk.input_gradient(plain), chunk.backward(plain))
+            forward, backward, fused = (
+                self._seconds(lane.get(COMPUTE, ()), shape.tp) for lane in lanes
+            )
             saved = sum(chunk.saved(index) for index in range(len(chunk.units)))
-            self.passes[key] = (seconds, saved)
+            self.passes[key] = Cost(forward, min(backward, fused), forward + fused, saved)
         return self.passes[key]
 
     def _seconds(self, ops: Iterable[Op], tp: int) -> float:
