@@ -1,8 +1,8 @@
 """Host: copies between a device and its host's memory, and work the host does there, as collectives of one rank.
 
 A program puts them on an axis of groups of one; no link of the graph carries them, and they take no compute of the
-device (copy engines). ``host_copy`` moves ``nbytes`` over the device's own host link, each direction on a stream of its own;
-``host_step`` reads and writes ``nbytes`` of host memory, the device's share of it (an optimizer's step on the CPU).
+device (copy engines). ``host_copy`` moves ``nbytes`` over the device's own host link, each direction on a stream of its
+own; ``host_step`` reads and writes ``nbytes`` of host memory, the device's share of it (an optimizer's step there).
 """
 
 from collections.abc import Callable, Mapping

@@ -21,7 +21,7 @@ OFFLOADS = ("activations", "optimizer")
 DISPATCHERS = ("auto", "alltoall", "allgather", "deepep")
 DISPATCH_DTYPES = ("", "fp8")
 MODULES = ("core_attn", "mla_up_proj", "norm", "mlp", "moe_act", "moe", "shared_experts", "op")
-"""What selective recomputation can repeat, named as Megatron-Core's ``recompute_modules`` (``norm``: its ``layernorm``);
+"""What selective recomputation can repeat, named as Megatron-Core's ``recompute_modules`` (``norm``: ``layernorm``);
 ``op``: as torchtitan's per-op option: all but attention and every other product."""
 
 
@@ -46,10 +46,11 @@ class Plan:
     ZeRO++, arXiv:2306.10209). ``offload``: what stands in host memory: ``activations`` of layers (copied out behind the
     forward and back ahead of the backward), ``optimizer`` (states and step).
 
-    Experts: ``routing`` says how unevenly tokens reach them (see `workloads.routing`); ``capacity`` > 0 limits an expert to
-    that many times its mean and drops the rest (``dropless`` false); ``dispatcher`` is how tokens travel,
-    ``dispatch_dtype`` their precision on the way out (``""``: the activations'). ``mtp``: whether multi-token-prediction
-    layers are trained too. ``comm_sms``: compute units (SMs) kept free for communication kernels.
+    Experts: ``routing`` says how unevenly tokens reach them (see `workloads.routing`); ``capacity``
+    > 0 limits an expert to that many times its mean and drops the rest (``dropless`` false);
+    ``dispatcher`` is how tokens travel, ``dispatch_dtype`` their precision on the way out (``""``:
+    the activations'). ``mtp``: whether multi-token-prediction layers are trained too. ``comm_sms``:
+    compute units (SMs) kept free for communication kernels.
     """
 
     tp: int = 1
@@ -101,12 +102,21 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Check what the plan alone can tell; `check` does the rest against a model."""
-        positive = "tp cp ep etp pp dp chunks microbatch global_batch seq_len prefetch recompute_every"
+        positive = (
+            "tp cp ep etp pp dp chunks microbatch global_batch seq_len prefetch recompute_every"
+        )
         for name in positive.split():
             value = getattr(self, name)
             if value < 1:
                 raise PlanError(f"{name}={value} must be at least 1")
-        for name in ("group_size", "shard", "bucket_bytes", "recompute_layers", "comm_sms", "secondary"):
+        for name in (
+            "group_size",
+            "shard",
+            "bucket_bytes",
+            "recompute_layers",
+            "comm_sms",
+            "secondary",
+        ):
             if getattr(self, name) < 0:
                 raise PlanError(f"{name}={getattr(self, name)} must be 0 (automatic) or more")
         self._check_choices()

@@ -161,3 +161,43 @@ def test_logits_by_kind_of_loss(loss, bytes_a_logit) -> None:
 def test_placeholders_are_one_weight_of_each_shape() -> None:
     """Transformer Engine: qkv, attention output, up and down once, however many layers: 16 h^2 in bf16."""
     assert held("buffers", software="megatron-core") == pytest.approx(2 * 16 * 512**2, rel=2e-3)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"offload": ("activations",)},
+        {"offload": ("activations",), "pp": 2, "dp": 2, "schedule": "zb-h1"},
+        {
+            "offload": ("activations", "optimizer"),
+            "pp": 2,
+            "chunks": 2,
+            "schedule": "interleaved",
+            "recompute": "full",
+        },
+        {"dp": 8, "zero": 3, "secondary": 4},
+        {"dp": 4, "pp": 2, "zero": 2},
+        {"dp": 4, "zero": 1, "reduce_each": "on"},
+        {
+            "tp": 2,
+            "sequence_parallel": True,
+            "overlap_tp": "on",
+            "recompute": "selective",
+            "recompute_modules": ("op",),
+        },
+        {"recompute": "selective", "recompute_modules": ("mlp", "norm")},
+    ],
+)
+def test_every_switch_gives_back_what_it_takes(fields, merged) -> None:
+    plan = Plan(**{"global_batch": 16, "seq_len": 512, **fields})
+    timeline = simulate(
+        lower(SMALL, plan), cluster("h100-fat-tree", plan.num_devices), merged=merged
+    )
+    for rank_class in range(timeline.num_classes):
+        curve = memory_curve(timeline, rank_class)
+        start = timeline.program.scripts[timeline.place(rank_class)].memory
+        slack = 1e-6 * curve.total.max()
+        for number, category in enumerate(curve.categories):
+            assert curve.held[-1, number] == pytest.approx(start.get(category, 0.0), abs=slack)
+            assert curve.held[:, number].min() >= -slack, category
