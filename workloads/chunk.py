@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from sim.program import Allocate, Free, Op, Signal, Wait
+from sim.units import MEGA
 from workloads.layers import Part, Sizes, layer_parts, with_load
 from workloads.layers.ends import embedding, head
 from workloads.layers.mtp import mtp_parts
@@ -306,7 +307,7 @@ def bucket_bytes(sizes: Sizes) -> float:
     if sizes.software.bucket_values:
         sharded = plan.zero in (1, 2)
         return (DEEPSPEED_BUCKET if sharded else sizes.software.bucket_values) * grad_bytes(sizes)
-    return max(40_000_000, 1_000_000 * plan.dp * plan.cp) * grad_bytes(sizes)
+    return max(40 * MEGA, MEGA * plan.dp * plan.cp) * grad_bytes(sizes)
 
 
 __all__ = ["COMPUTE", "Chunk", "Unit", "Variant", "bucket_bytes", "grad_bytes", "unit_bytes"]
