@@ -1,8 +1,9 @@
 """Steady state: the step time of many microbatches from two replays of fewer.
 
-Schedules that repeat (1F1B, interleaved, plain accumulation) add the same time for each further round of microbatches
-once the pipeline is full; so a step of m microbatches lasts T(m1) + (m - m1) (T(m1) - T(m0)) / (m1 - m0), where m0 fills the pipeline.
-Against whole replays: within 1e-6. Peak memory is that of m1.
+Schedules that repeat (1F1B, interleaved, plain accumulation) add the same time for each further
+round of microbatches once the pipeline is full; so a step of m microbatches lasts T(m1) + (m - m1)
+(T(m1) - T(m0)) / (m1 - m0), where m0 fills the pipeline. Against whole replays: within 1e-6. Peak
+memory is that of m1.
 """
 
 from dataclasses import dataclass, replace

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 class Device:
     """One accelerator.
 
-    ``peak`` is dense FLOP/s by dtype; ``memory_bytes`` the capacity a program can use; ``memory_bandwidth``
-    bytes/s; ``host_bandwidth`` bytes/s of its link to the host, each direction, ``host_memory_bandwidth`` its share of the
-    host memory's (0: not known); ``compute_units`` SMs, cores or matrix units, ``calibration`` the measured constants of
+    ``peak`` is dense FLOP/s by dtype; ``memory_bytes`` the capacity a program can use;
+    ``memory_bandwidth`` bytes/s; ``host_bandwidth`` bytes/s of its link to the host, each
+    direction, ``host_memory_bandwidth`` its share of the host memory's (0: not known);
+    ``compute_units`` SMs, cores or matrix units, ``calibration`` the measured constants of
     `sim.kernels`, by name. Sources stand in the data file the device was read from.
     """
 

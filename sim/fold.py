@@ -1,10 +1,11 @@
 """Folding: ranks that must behave alike form one class and are simulated once.
 
-The classes are the coarsest stable partition that tells apart ranks with different scripts or devices, and, again and again until
-nothing changes: members of groups whose other members differ, whose links differ (capacity, latency, or what other classes put on
-them), and ranks whose pipeline peers differ. Partition refinement (Paige and Tarjan's idea; here by colours, as in
-Weisfeiler and Leman's graph test). Colours of links and groups are random linear combinations of what they summarise, so one
-pass is a few `bincount` over arrays; the seed is fixed.
+The classes are the coarsest stable partition that tells apart ranks with different scripts or
+devices, and, again and again until nothing changes: members of groups whose other members differ,
+whose links differ (capacity, latency, or what other classes put on them), and ranks whose pipeline
+peers differ. Partition refinement (Paige and Tarjan's idea; here by colours, as in Weisfeiler and
+Leman's graph test). Colours of links and groups are random linear combinations of what they
+summarise, so one pass is a few `bincount` over arrays; the seed is fixed.
 
 ``unfolded`` gives every rank a class of its own: the same engine then plays every rank.
 """
@@ -65,7 +66,7 @@ class Folding:
 
 @dataclass(slots=True, eq=False)
 class _Axis:
-    """Flows of one axis (or channel) and what they cross; ``flow_group`` of each flow, ``flow_weight`` what it carries."""
+    """Flows of one axis (or channel), what they cross (``flow_group``) and carry (``flow_weight``)."""
 
     name: str
     ranks: np.ndarray

@@ -1,11 +1,13 @@
 """Ledger: where each rank's step went, by cause; the causes sum to the step time.
 
-The stream that computes is cut at its spans. A kernel's time is useful compute (``compute``), ``recompute`` or ``optimizer``;
-what it took longer than alone, because communication held SMs or memory bandwidth, is ``overlap_slowdown``. Idle time belongs
-to what the next op waited for: a transfer in flight is ``exposed.<axis>``; a peer of the pipeline that has not sent yet is a
-bubble (``bubble.warmup`` before the rank's first backward, ``bubble.drain`` after its last forward, ``bubble.steady`` between);
-a member of a group that has not arrived is ``wait.<axis>``; the host that has not launched yet is ``launch``. After its last op a
-rank waits for the step's end: ``bubble.drain`` in a pipeline, else ``wait.end``.
+The stream that computes is cut at its spans. A kernel's time is useful compute (``compute``),
+``recompute`` or ``optimizer``; what it took longer than alone, because communication held SMs or
+memory bandwidth, is ``overlap_slowdown``. Idle time belongs to what the next op waited for: a
+transfer in flight is ``exposed.<axis>``; a peer of the pipeline that has not sent yet is a bubble
+(``bubble.warmup`` before the rank's first backward, ``bubble.drain`` after its last forward,
+``bubble.steady`` between); a member of a group that has not arrived is ``wait.<axis>``; the host
+that has not launched yet is ``launch``. After its last op a rank waits for the step's end:
+``bubble.drain`` in a pipeline, else ``wait.end``.
 
 A rank may compute on several streams (an overlapped pair). Where the first of them communicates or waits while another
 computes, the time is that computation's; where kernels share the device, each has its half.
@@ -45,7 +47,9 @@ def stage_ledgers(timeline: Timeline, parts: list[dict[str, float]]) -> list[dic
     """Mean ledger of the ranks at each place of the pipeline."""
     places = np.array([timeline.place(c) for c in range(timeline.num_classes)])
     return [
-        _weighted([parts[c] for c in np.flatnonzero(places == p)], timeline.folding.size[places == p])
+        _weighted(
+            [parts[c] for c in np.flatnonzero(places == p)], timeline.folding.size[places == p]
+        )
         for p in np.unique(places)
     ]
 
@@ -63,7 +67,12 @@ class _Beside:
     """Kernels of the streams that compute beside the first, by time."""
 
     def __init__(self, streams: list[StreamRecord]) -> None:
-        spans = [(s[3], s[4], s[0]) for r in streams for s in r.spans if isinstance(s[0], Compute | Merged)]
+        spans = [
+            (s[3], s[4], s[0])
+            for r in streams
+            for s in r.spans
+            if isinstance(s[0], Compute | Merged)
+        ]
         self.spans = sorted(spans, key=lambda span: span[0])
         self.ends = [end for _, end, _ in self.spans]
 
@@ -91,7 +100,9 @@ class _Walk:
         self.beside = _Beside(computing[1:]) if len(computing) > 1 else None
         self.kind = timeline.device_kind(rank_class)
         self.first_backward, self.last_forward = self._pipeline_marks()
-        self.pipelined = any(isinstance(s[0], Recv) for stream in self.own for s in stream.spans[:1])
+        self.pipelined = any(
+            isinstance(s[0], Recv) for stream in self.own for s in stream.spans[:1]
+        )
 
     def _pipeline_marks(self) -> tuple[float, float]:
         spans = self.main.spans
@@ -146,7 +157,11 @@ class _Walk:
             free = sum(until - since for since, until in self._uncovered(start, end))
             self.causes[f"exposed.{_axis(op)}"] += free
             return
-        alone = sum(op.alone) if isinstance(op, Merged) else self.timeline.kernel_seconds[self.kind, id(op)]
+        alone = (
+            sum(op.alone)
+            if isinstance(op, Merged)
+            else self.timeline.kernel_seconds[self.kind, id(op)]
+        )
         others = [(high - low, other) for low, high, other in self.beside.within(start, end)]
         shared = sum(seconds for seconds, _ in others) / 2.0
         lost = min(shared, max(end - start - alone, 0.0))
@@ -215,9 +230,7 @@ class _Walk:
         """Explain idle time by what ended it."""
         if until <= since:
             return
-        if cause is None:
-            self.causes["launch"] += until - since
-        elif cause == HOST:
+        if cause is None or cause == HOST:
             self.causes["launch"] += until - since
         else:
             self._explain(self.streams[cause[0]], cause[1], since, until, 0)

@@ -169,7 +169,7 @@ def _tiers(
     counts = {"leaf_switches": float(leaves)}
     if leaves == 1:
         return tiers, counts | {"switches": 1.0}
-    groups = []
+    groups: list[np.ndarray] = []
     pods = leaf
     while int(pods.max()) >= radix:
         pods = layout.pods(radix // 2) if not groups else pods // (radix // 2)

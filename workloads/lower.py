@@ -78,7 +78,7 @@ def pipeline(model: Model, plan: Plan) -> tuple[Placement, Orders]:
     slices = model.num_layers + 2
     if placement.num_stages > slices:
         raise PlanError(
-            f"schedule {kind.name} cuts pp={plan.pp} ranks x {placement.chunks} chunks = {placement.num_stages} stages, "
+            f"schedule {kind.name} cuts pp={plan.pp} x {placement.chunks} chunks = {placement.num_stages} stages, "
             f"more than the {model.num_layers} layers of {model.name} and its embedding and head; choose pp up to "
             f"{slices // placement.chunks}"
         )
@@ -139,7 +139,7 @@ def _tied_apart(sizes: Sizes) -> bool:
 
 
 def model_flops(model: Model, plan: Plan) -> dict[str, float]:
-    """Return the step's model FLOPs by convention, and what the hardware runs (``hardware``: ``full`` plus recompute)."""
+    """Return the step's model FLOPs by convention; ``hardware``: ``full`` plus recompute."""
     tokens = float(plan.global_batch) * plan.seq_len
     full = flops_per_token(model, plan.seq_len, "full")
     again = 0.0
@@ -400,7 +400,7 @@ class _Rank:
 
     @cached_property
     def _message_bytes(self) -> float:
-        """Bytes of a boundary tensor a tp rank sends: its slice, where the slices are disjoint or the software cuts it."""
+        """Bytes of a boundary tensor a tp rank sends: its slice, where disjoint or cut by the software."""
         sizes = self.sizes
         if self.plan.sequence_parallel or sizes.software.scatter_gather:
             return sizes.hidden_bytes / self.plan.tp

@@ -168,7 +168,7 @@ class Plan:
         parse_routing(self.routing)
         if self.dropless and self.capacity:
             raise PlanError(
-                f"capacity={self.capacity} with dropless=true: a dropless layer has no capacity; set dropless=false, or "
+                f"capacity={self.capacity} with dropless=true: a dropless layer has no capacity; set dropless=false or "
                 f"capacity=0"
             )
         if not self.dropless and self.capacity <= 0:

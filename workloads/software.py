@@ -11,14 +11,14 @@ from sim.errors import PlanError, unknown
 from sim.units import MiB, us
 
 HOST_LAUNCH_EAGER = 10.0 * us
-"""Host seconds a kernel launched from eager PyTorch: a bare operation takes about 5 us, a module's Python and autograd's node as
-much again. An assumption between the 5 us of PyTorch's own overhead benchmarks and the 20 us of framework traces; not
-fitted."""
+"""Host seconds a kernel launched from eager PyTorch: a bare operation takes about 5 us, a module's
+Python and autograd's node as much again. An assumption between the 5 us of PyTorch's own overhead
+benchmarks and the 20 us of framework traces; not fitted."""
 HOST_LAUNCH_COMPILED = 1.0 * us
 """Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
 EAGER_BANDWIDTH = 0.8
-"""Share of the achieved bandwidth that PyTorch's unfused elementwise kernels reach. Fitted on the MosaicML rows on A100-40GB at
-2,048 tokens (125M to 30B); every other source is validation."""
+"""Share of the achieved bandwidth that PyTorch's unfused elementwise kernels reach. Fitted on the
+MosaicML rows on A100-40GB at 2,048 tokens (125M to 30B); every other source is validation."""
 
 
 DEEPSPEED_BUCKET = 500_000_000
@@ -31,31 +31,35 @@ TORCH_BUCKET = int(25 * MiB) // 4
 class Software:
     """What a framework generation does.
 
-    ``attention``: kernel of the attention core (``unfused``, ``fa1``, ``fa2``, ``fa3``, ``te``, ``xla``);
-    ``fused_elementwise``: bias, dropout, add, activation and norm each in one kernel (else several passes);
-    ``fused_bias``: bias gradients come out of a neighbouring kernel (else a pass over the output gradient); ``fused_residual``:
-    so does the sum of the two gradients where a residual branches off; ``packed_qkv``: attention writes the gradients of
-    q, k and v where the projection reads them (else they are copied together);
-    ``fused_wgrad``: weight gradients accumulate into the fp32 buffer inside the GEMM;
-    ``async_tp``: input-gradient collectives of a column-parallel layer overlap its weight gradient;
-    ``overlap_tp``: GEMMs are cut into chunks that overlap their all-gather or reduce-scatter (user buffers);
-    ``overlap_grad_reduce``/``overlap_param_gather``: bucketed reductions during backward, gathers during forward;
-    ``overlap_p2p``: pipeline transfers run beside compute, else the sender waits (batched send/recv);
-    ``p2p_sync``: the host synchronises with the device at every pipeline transfer;
-    ``scatter_gather``: without sequence parallelism a boundary tensor crosses the network once, cut over tp;
-    ``fp32_grads``: gradients of bf16 training accumulate and reduce in fp32 (fp16's keep their precision, as those of
-    Megatron-LM and DeepSpeed); ``master_weights``: an fp32 copy of the weights beside them, else they are kept in fp32
-    themselves and cast where they are used; ``placeholders``: products that accumulate their weight gradient return an
-    empty tensor in its place, one kept a shape (Transformer Engine); ``keeps_outputs``: a pipeline stage keeps what it
-    sent until its backward; ``flat_step``: DeepSpeed's optimizer: bf16 gradients beside their fp32 sums, and flat copies
-    of its share while it steps; ``bucket_values``: gradients reduced at once (0: Megatron-Core's rule);
-    ``loss``: how cross-entropy holds logits (``vocab_parallel``: in fp32 beside the training precision; ``eager``: the
-    same and two fp32 gradients; ``compiled``: in the training precision, and so their gradient; ``chunked``: never whole);
-    ``launch``: host seconds a kernel;
-    ``dispatcher``: how tokens travel to experts (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared
-    experts compute meanwhile; ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless);
-    ``grouped_loop``: a grouped product is a launch (and a cast) for each expert, as in Transformer Engine's GroupedLinear, and
-    routing is some dozens of small kernels; ``overlap_ep``: a forward and a backward run side by side, one's travel under the other.
+    ``attention``: kernel of the attention core (``unfused``, ``fa1``, ``fa2``, ``fa3``, ``te``,
+    ``xla``); ``fused_elementwise``: bias, dropout, add, activation and norm each in one kernel
+    (else several passes); ``fused_bias``: bias gradients come out of a neighbouring kernel (else a
+    pass over the output gradient); ``fused_residual``: so does the sum of the two gradients where a
+    residual branches off; ``packed_qkv``: attention writes the gradients of q, k and v where the
+    projection reads them (else they are copied together); ``fused_wgrad``: weight gradients
+    accumulate into the fp32 buffer inside the GEMM; ``async_tp``: input-gradient collectives of a
+    column-parallel layer overlap its weight gradient; ``overlap_tp``: GEMMs are cut into chunks
+    that overlap their all-gather or reduce-scatter (user buffers);
+    ``overlap_grad_reduce``/``overlap_param_gather``: bucketed reductions during backward, gathers
+    during forward; ``overlap_p2p``: pipeline transfers run beside compute, else the sender waits
+    (batched send/recv); ``p2p_sync``: the host synchronises with the device at every pipeline
+    transfer; ``scatter_gather``: without sequence parallelism a boundary tensor crosses the network
+    once, cut over tp; ``fp32_grads``: gradients of bf16 training accumulate and reduce in fp32
+    (fp16's keep their precision, as those of Megatron-LM and DeepSpeed); ``master_weights``: an
+    fp32 copy of the weights beside them, else they are kept in fp32 themselves and cast where they
+    are used; ``placeholders``: products that accumulate their weight gradient return an empty
+    tensor in its place, one kept a shape (Transformer Engine); ``keeps_outputs``: a pipeline stage
+    keeps what it sent until its backward; ``flat_step``: DeepSpeed's optimizer: bf16 gradients
+    beside their fp32 sums, and flat copies of its share while it steps; ``bucket_values``:
+    gradients reduced at once (0: Megatron-Core's rule); ``loss``: how cross-entropy holds logits
+    (``vocab_parallel``: in fp32 beside the training precision; ``eager``: the same and two fp32
+    gradients; ``compiled``: in the training precision, and so their gradient; ``chunked``: never
+    whole); ``launch``: host seconds a kernel; ``dispatcher``: how tokens travel to experts
+    (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared experts compute meanwhile;
+    ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless);
+    ``grouped_loop``: a grouped product is a launch (and a cast) for each expert, as in Transformer
+    Engine's GroupedLinear, and routing is some dozens of small kernels; ``overlap_ep``: a forward
+    and a backward run side by side, one's travel under the other.
     """
 
     name: str

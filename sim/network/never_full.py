@@ -1,7 +1,7 @@
 """Links that can never be full: what feeds them, or what they feed, carries no more than they do.
 
-The uplinks of a non-blocking switch are such: whatever the devices below send, the uplinks can carry. Which group's traffic
-crosses them, and how much, makes no difference to anybody's time.
+The uplinks of a non-blocking switch are such: whatever the devices below send, the uplinks can
+carry. Which group's traffic crosses them, and how much, makes no difference to anybody's time.
 """
 
 import numpy as np

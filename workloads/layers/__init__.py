@@ -58,4 +58,13 @@ def with_load(parts: tuple[Part, ...], loaded: Sizes, kind: LayerKind) -> tuple[
     return (*parts[:first], *mlp_parts(loaded, kind))
 
 
-__all__ = ["MIXERS", "MLPS", "Part", "Sizes", "layer_parts", "mixer_parts", "mlp_parts", "with_load"]
+__all__ = [
+    "MIXERS",
+    "MLPS",
+    "Part",
+    "Sizes",
+    "layer_parts",
+    "mixer_parts",
+    "mlp_parts",
+    "with_load",
+]

@@ -1,8 +1,8 @@
 """Attention blocks: projections split over tp, the core over cp.
 
-How the core spans cp: ``all_gather`` gathers keys and values first (Llama 3 report, section 3.3.2); ``ring`` passes
-them round while it computes (Liu et al. 2023), in zigzag order so that causal work is even; ``ulysses`` swaps sequence for heads
-by all-to-all (Jacobs et al. 2023).
+How the core spans cp: ``all_gather`` gathers keys and values first (Llama 3 report, section 3.3.2);
+``ring`` passes them round while it computes (Liu et al. 2023), in zigzag order so that causal work
+is even; ``ulysses`` swaps sequence for heads by all-to-all (Jacobs et al. 2023).
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def core(sizes: Sizes, heads: int, kv_heads: int, window: int) -> Part:
     if sizes.attention == "unfused":
         if sizes.plan.cp > 1:
             raise PlanError(
-                f"cp={sizes.plan.cp} needs a flash attention kernel; attention={sizes.attention!r} keeps the score matrix: use "
+                f"cp={sizes.plan.cp} needs a flash attention kernel; attention={sizes.attention!r} keeps scores: use "
                 f"cp=1, or attention='te'"
             )
         return _unfused(sizes, heads)
@@ -253,8 +253,8 @@ def _ulysses_span(sizes: Sizes, heads: int, kv_heads: int, window: int) -> Part:
     plan, model = sizes.plan, sizes.model
     if heads % plan.cp:
         raise PlanError(
-            f"context='ulysses' with cp={plan.cp}: cp must divide the heads of a rank, num_heads / tp = {heads}; lower cp "
-            f"or tp, or use context='ring'"
+            f"context='ulysses' with cp={plan.cp}: cp must divide the heads of a rank, num_heads / tp = {heads}; lower "
+            f"cp or tp, or use context='ring'"
         )
     inside = _qkv_bytes(sizes, heads, kv_heads)
     outside = sizes.tokens * heads * model.v_dim * sizes.value

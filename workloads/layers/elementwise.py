@@ -4,7 +4,7 @@ from workloads.layers.part import Part, lanes
 from workloads.layers.sizes import Sizes
 
 EAGER_RMS_NORM = 6.0
-"""Bytes an RMS norm written out in eager PyTorch moves (to fp32, square, mean, scale, back, weight: some 34 a value) over
+"""Bytes an RMS norm written out in eager PyTorch moves (to fp32, square, mean, scale, back: some 34 a value) over
 those of one kernel; a layer norm is one kernel in PyTorch."""
 EAGER_KEPT = 3.0
 """What such a norm keeps (input in fp32, normalised value in the training precision) over its input."""

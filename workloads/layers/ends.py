@@ -62,7 +62,7 @@ def wide(sizes: Sizes) -> Sizes:
 
 
 def head(sizes: Sizes, *, shared: bool = False) -> list[Part]:
-    """Return final norm, projection to logits, and cross-entropy; ``shared``: its weights are the embedding's, held here.
+    """Return final norm, projection to logits, and cross-entropy; ``shared``: its weights are the embedding's.
 
     What is kept of logits, and what more its backward makes, is the software's ``loss``: see `LOGITS`.
     """

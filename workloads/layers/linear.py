@@ -1,9 +1,10 @@
 """Linear layers split over tp: by columns (each rank some outputs), by rows (each rank some inputs).
 
-Without sequence parallelism a column-parallel layer all-reduces its input gradient (Megatron's ``f``) and a row-parallel one
-its output (``g``). With it, the same bytes go as an all-gather and a reduce-scatter (Korthikanti et al. 2022,
-section 4.2). Where the software does so, what a column-parallel backward communicates hides under its products: the gather of
-the saved input under the input gradient, the reduction of that under the weight gradient.
+Without sequence parallelism a column-parallel layer all-reduces its input gradient (Megatron's
+``f``) and a row-parallel one its output (``g``). With it, the same bytes go as an all-gather and a
+reduce-scatter (Korthikanti et al. 2022, section 4.2). Where the software does so, what a
+column-parallel backward communicates hides under its products: the gather of the saved input under
+the input gradient, the reduction of that under the weight gradient.
 """
 
 from sim.kernels.shapes import Memory
@@ -99,7 +100,7 @@ def replicated(sizes: Sizes, name: str, inputs: int, outputs: int, *, bias: bool
 def weight_gradient(
     sizes: Sizes, name: str, n: int, k: int, *, bias: bool = False, waits: tuple[str, ...] = ()
 ) -> tuple[Op, ...]:
-    """Return the product for the gradient of an (n, k) weight; the bias's, and the sum in the buffer, where not fused."""
+    """Return the product for the gradient of an (n, k) weight; the bias's and the sum, where not fused."""
     ops: list[Op] = [sizes.gemm(f"{name}.wgrad", n, k, sizes.tokens, "W", waits=waits)]
     if bias and not sizes.software.fused_bias:
         ops.append(
@@ -151,8 +152,8 @@ def _pipelined(
 ) -> Lanes:
     """Return a product cut in pieces that overlap their collective, as user-buffer kernels do.
 
-    Gather: piece i of the product starts when piece i of the gather is there. Reduce-scatter: piece i goes out when piece i
-    of the product is done.
+    Gather: piece i of the product starts when piece i of the gather is there. Reduce-scatter: piece
+    i goes out when piece i of the product is done.
     """
     m, n, k = shape
     pieces: list[Op] = []

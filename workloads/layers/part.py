@@ -30,10 +30,11 @@ def join(parts: Iterable[Lanes]) -> Lanes:
 class Part:
     """A piece of a layer on one rank.
 
-    ``forward``; ``backward`` (input gradient) and ``weight`` (weight gradient), or ``fused`` (both in one pass, where
-    communication of one hides under the other). ``saved``: bytes kept from forward until the backward; ``kept``: of those,
-    until the weight gradient. ``recomputed``: what selective recomputation runs again first, and ``recomputed_bytes`` what
-    it does not save. ``weights``: parameters on this rank, ``expert_weights`` of them those of routed experts.
+    ``forward``; ``backward`` (input gradient) and ``weight`` (weight gradient), or ``fused`` (both
+    in one pass, where communication of one hides under the other). ``saved``: bytes kept from
+    forward until the backward; ``kept``: of those, until the weight gradient. ``recomputed``: what
+    selective recomputation runs again first, and ``recomputed_bytes`` what it does not save.
+    ``weights``: parameters on this rank, ``expert_weights`` of them those of routed experts.
     """
 
     name: str

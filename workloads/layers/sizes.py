@@ -80,7 +80,7 @@ class Sizes:
 
     @cached_property
     def wgrad_dtype(self) -> str:
-        """Precision of weight gradients: int8 training keeps them in bf16 (AQT: forward and input gradient at 8 bits)."""
+        """Precision of weight gradients: int8 training (AQT) keeps them in bf16."""
         return "bf16" if self.gemm_dtype == "int8" else self.gemm_dtype
 
     @cached_property
@@ -111,9 +111,7 @@ class Sizes:
         kernel = Gemm(m, n, k, dtype=dtype, out_bytes=out, accumulate=accumulate)
         return Compute(name, kernel, phase, waits=waits, signals=signals, starts=starts)
 
-    def cast(
-        self, name: str, values: float, phase: str, *, launches: int = 1
-    ) -> tuple[Op, ...]:
+    def cast(self, name: str, values: float, phase: str, *, launches: int = 1) -> tuple[Op, ...]:
         """Return the kernel that quantises an operand for an 8- or 4-bit product (cast and transposed copy)."""
         bits = DTYPE_BYTES[self.gemm_dtype]
         if bits >= self.value:
