@@ -31,15 +31,17 @@ from workloads.lower import lower
 from workloads.routing import UNIFORM
 from workloads.software import software
 
-CONTEXT_BYTES = 1.0 * GiB
+CONTEXT_BYTES = 0.75 * GiB
 """Device memory of a process before the framework allocates any: CUDA context, kernels' code, library handles.
 
 Read by nvidia-smi for an idle PyTorch process on A100 and H100; not fitted."""
 COMMUNICATOR_BYTES = 256 * MiB
 """Device memory of one communicator: 24 channels x two neighbours x buffers of 4 MiB (``NCCL_BUFFSIZE``) and those of
-the protocols for small messages."""
+the protocols for small messages. Reckoned, not measured; chosen with the BLOOM rows in view."""
 FRAGMENTATION = 0.05
-"""Share of live bytes an allocator holds on top (rounding, cached blocks); up to twice this is called borderline."""
+"""Share of live bytes an allocator holds on top (rounding, cached blocks); up to twice this is called borderline.
+
+Fitted on the BLOOM rows (nvidia-smi on A100, 2022); torchtitan's and DeepSpeed's logs alone would rather have 0.03."""
 
 MANY_OPS = 1_000_000
 """Ops of all scripts above which a replay merges runs of them."""
