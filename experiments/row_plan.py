@@ -38,7 +38,7 @@ HPZ = re.compile(r"hpz (\d+)")
 LIGER = re.compile(r"liger kernel")
 """Liger's Triton kernels in eager PyTorch: fused norms and activations, cross-entropy that never holds all logits."""
 COMPILED_LOSS = 2025
-"""Year since when torchtitan compiles its loss too. Recalled; its logs' memory of 2024 agrees (rows titan-001 to 006)."""
+"""Year since when torchtitan compiles its loss too. Recalled; memory in its logs of 2024 agrees."""
 
 ASYNC_TP = re.compile(r"async\s*-?tp")
 """torchtitan's AsyncTP: products cut into pieces that run beside their collectives."""

@@ -15,9 +15,9 @@ from sim.errors import CollectiveError
 from sim.units import us
 
 LINK_EFFICIENCY = 0.85
-"""Share of a PCIe link's rate that copies of pinned memory reach: 25-27 of 31.5 GB/s (gen 4), 53-55 of 63 (gen 5). Recalled."""
+"""Share of a PCIe link's rate that pinned copies reach: 25-27 of 31.5 GB/s (gen 4), 53-55 of 63 (gen 5). Recalled."""
 MEMORY_EFFICIENCY = 0.7
-"""Share of the memory's rate that streaming code on all cores reaches (STREAM on two-socket servers: 0.65-0.8). Recalled."""
+"""Share of the memory's rate that streaming code reaches (STREAM on two-socket servers: 0.65-0.8). Recalled."""
 COPY_LATENCY = 10.0 * us
 """Seconds from the call to the first byte of a copy. Assumed."""
 
