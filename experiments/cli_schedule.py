@@ -60,9 +60,9 @@ def schedule(
         "overlap": overlap,
         "placement": placement,
     }
+    size = (stages, microbatches, chunks)
     if run is not None:
         _refuse_with_run(name, times, options)
-        size = (stages, microbatches, chunks)
         if race:
             _race_run(name, run, overrides, size, group_size, as_json)
         else:
@@ -74,12 +74,22 @@ def schedule(
         _refuse_in_race(options)
         _race(name, stages, microbatches, chunks, times, memory_limit, as_json)
         return
+    _play(name, size, times, options, gantt, as_json)
+
+
+def _play(
+    name: str,
+    size: Size,
+    times: str | None,
+    options: Mapping[str, Any],
+    gantt: Path | None,
+    as_json: bool,
+) -> None:
+    """Play one schedule without a machine."""
     from experiments import schedule_command
 
     with working(f"schedule {name}"):
-        answer: dict[str, Any] = schedule_command.schedule(
-            name, stages, microbatches, chunks, times, **options
-        )
+        answer: dict[str, Any] = schedule_command.schedule(name, *size, times, **options)
         if gantt:
             schedule_command.gantt_figure(answer).savefig(gantt, dpi=150)
     emit(answer, as_json, lambda: [schedule_command.text(answer)])

@@ -75,12 +75,14 @@ def simulate(
         if report:
             page([(config, result, summary)], report)
 
-    def view() -> Iterator["RenderableType"]:
-        from experiments.simulation_view import simulation_view
+    emit(summary, as_json, lambda: _view(config, summary))
 
-        return simulation_view(config, summary)
 
-    emit(summary, as_json, view)
+def _view(config: "RunConfig", summary: Mapping[str, Any]) -> "Iterator[RenderableType]":
+    """Return what is printed for people."""
+    from experiments.simulation_view import simulation_view
+
+    return simulation_view(config, summary)
 
 
 def draw(result: "Result", path: Path, window: Window | None) -> None:

@@ -10,7 +10,7 @@ from experiments.simulation import Result, simulate_run
 from sim.errors import DeadlockError, InputError, ScheduleError
 from sim.timeline import Timeline
 from sim.units import GiB
-from workloads.lower import pipeline
+from workloads.pipeline import pipeline
 from workloads.schedules import SCHEDULES, Orders, Placement, Times, find_schedule
 from workloads.schedules.action import format_entry
 from workloads.schedules.timing import time_orders

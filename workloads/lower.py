@@ -27,12 +27,12 @@ from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
 from workloads.mesh import coordinates, expert_places, groups, neighbours
 from workloads.model import SOFTMAX_MIXERS, LayerKind, Model
-from workloads.pair import interleave, renamed, second, side_by_side
-from workloads.pass_times import pass_times
+from workloads.pair import interleave, renamed, second
+from workloads.pipeline import one_chunk, pipeline
 from workloads.plan import Plan, check
 from workloads.recompute import repeated_share
 from workloads.routing import UNIFORM, parse_routing
-from workloads.schedules import Orders, Placement, Token, find_schedule
+from workloads.schedules import Placement, Token
 
 NEXT, PREVIOUS = "pp.next", "pp.prev"
 """Channels between pipeline ranks: to the rank after, to the rank before (around the ring)."""
@@ -65,49 +65,8 @@ def lower(model: Model, plan: Plan) -> Program:
         flops=model_flops(model, plan),
         tokens=float(plan.global_batch) * plan.seq_len,
         dtype=plan.dtype,
-        assumptions=(*assumed, *_one_chunk(plan)),
+        assumptions=(*assumed, *one_chunk(plan)),
         reserved_units=plan.comm_sms,
-    )
-
-
-def pipeline(model: Model, plan: Plan) -> tuple[Placement, Orders]:
-    """Return where the plan's stages stand and each pipeline rank's order of actions; raise `ScheduleError`."""
-    kind = find_schedule(plan.schedule)
-    chunks = plan.chunks if kind.any_chunks or plan.chunks > 1 else None
-    placement = kind.placement(plan.pp, chunks)
-    slices = model.num_layers + 2
-    if placement.num_stages > slices:
-        raise PlanError(
-            f"schedule {kind.name} cuts pp={plan.pp} x {placement.chunks} chunks = {placement.num_stages} stages, "
-            f"more than the {model.num_layers} layers of {model.name} and its embedding and head; choose pp up to "
-            f"{slices // placement.chunks}"
-        )
-    times = None
-    if kind.searched:
-        contents, _ = stage_contents(model, plan, placement.num_stages)
-        parts: dict[LayerKind, tuple[Part, ...]] = {}
-        sizes = Sizes(model, plan)
-        times = pass_times([Chunk(sizes, content, known=parts) for content in contents])
-    orders = kind.generate(
-        num_stages=plan.pp,
-        num_microbatches=plan.num_microbatches,
-        chunks=chunks,
-        times=times,
-        group_size=plan.group_size,
-        overlap=plan.switch("overlap_ep") and "overlap" in kind.options,
-    )
-    if plan.switch("overlap_ep") and plan.pp == 1 and "overlap" not in kind.options:
-        orders = tuple(side_by_side(order) for order in orders)
-    return placement, orders
-
-
-def _one_chunk(plan: Plan) -> tuple[str, ...]:
-    """Say that a schedule of several chunks a rank got one."""
-    kind = find_schedule(plan.schedule)
-    if plan.pp == 1 or plan.chunks > 1 or not kind.any_chunks:
-        return ()
-    return (
-        f"schedule {kind.name} runs with chunks=1; set plan.chunks={kind.default_chunks} or more to interleave",
     )
 
 
@@ -459,4 +418,4 @@ class _Rank:
         )
 
 
-__all__ = ["PlanError", "lower", "model_flops", "pipeline"]
+__all__ = ["PlanError", "lower", "model_flops"]
