@@ -10,8 +10,8 @@ from typing import Any
 
 from simpy import Environment, Event, Timeout
 
-from sim.compile import Leg, Step
 from sim.network.shared import Flow, Shared
+from sim.steps import Leg, Step
 from sim.turns import Transfers, Turn
 
 Process = Generator[Event, Any, None]

@@ -7,8 +7,18 @@ them (`sim.timeline`).
 
 from collections.abc import Sequence
 
-from sim.compile import CHAIN, COLLECTIVE, COMPUTE, MEMORY, NOTHING, Compiled, CompiledStream, Step, Steps
 from sim.program import Merged
+from sim.steps import (
+    CHAIN,
+    COLLECTIVE,
+    COMPUTE,
+    MEMORY,
+    NOTHING,
+    Compiled,
+    CompiledStream,
+    Step,
+    Steps,
+)
 
 
 def merge(compiled: Compiled) -> None:

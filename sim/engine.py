@@ -16,23 +16,13 @@ from simpy import Environment, Event, Timeout
 from sim.activity import DeviceState, Process, play, retime, wake
 from sim.chain import merge
 from sim.cluster import Cluster
-from sim.compile import (
-    CHAIN,
-    COLLECTIVE,
-    COMPUTE,
-    MEMORY,
-    RECV,
-    SEND,
-    SYNC,
-    Compiled,
-    Step,
-    compile_program,
-)  # fmt: skip
+from sim.compile import compile_program
 from sim.errors import DeadlockError, ProgramError, unknown
 from sim.fold import Folding, fold
 from sim.meeting import Mail, Meeting, Meetings, Semaphore
 from sim.network.shared import Shared
 from sim.program import Action, Allocate, Free, Program, Send
+from sim.steps import CHAIN, COLLECTIVE, COMPUTE, MEMORY, RECV, SEND, SYNC, Compiled, Step
 from sim.timeline import HOST, StreamRecord, Timeline
 
 
@@ -231,22 +221,7 @@ def simulate(
     if merged:
         merge(compiled)
     run = _Run(compiled, folding)
-    records = [
-        StreamRecord(index=i, rank_class=s.rank_class, name=s.name, computes=s.computes)
-        for i, s in enumerate(compiled.streams)
-    ]
-    run.running = len(records)
-    for record, stream in zip(records, compiled.streams, strict=True):
-        run.env.process(run_stream(run, record, stream.segments))
-    for change in changes:
-        run.env.process(_change_link(run, change))
-    try:
-        if records:
-            run.env.run(until=run.finished)
-    except RuntimeError as error:
-        if run.finished.triggered or not any(record.state for record in records):
-            raise
-        raise DeadlockError(_deadlock(run, records)) from error
+    records = _play(run, changes)
     return Timeline(
         program=program,
         cluster=cluster,
@@ -258,6 +233,27 @@ def simulate(
         step_time=max((record.end for record in records), default=0.0),
         num_events=next(run.env._eid),
     )
+
+
+def _play(run: _Run, changes: Sequence[LinkChange]) -> list[StreamRecord]:
+    """Run a process a stream until all have ended; `DeadlockError` if they cannot."""
+    records = [
+        StreamRecord(index=i, rank_class=s.rank_class, name=s.name, computes=s.computes)
+        for i, s in enumerate(run.compiled.streams)
+    ]
+    run.running = len(records)
+    for record, stream in zip(records, run.compiled.streams, strict=True):
+        run.env.process(run_stream(run, record, stream.segments))
+    for change in changes:
+        run.env.process(_change_link(run, change))
+    try:
+        if records:
+            run.env.run(until=run.finished)
+    except RuntimeError as error:
+        if run.finished.triggered or not any(record.state for record in records):
+            raise
+        raise DeadlockError(_deadlock(run, records)) from error
+    return records
 
 
 def _changed_links(cluster: Cluster, changes: Sequence[LinkChange]) -> tuple[int, ...]:

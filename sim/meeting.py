@@ -3,9 +3,9 @@
 import numpy as np
 from simpy import Environment, Event
 
-from sim.compile import Step
 from sim.errors import ProgramError
 from sim.program import Action, Collective, Recv, Send
+from sim.steps import Step
 from sim.timeline import Cause, StreamRecord
 
 

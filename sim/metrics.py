@@ -41,7 +41,9 @@ def hfu(timeline: Timeline) -> float:
 def mean_peak(timeline: Timeline) -> float:
     """Dense peak FLOP/s of the program's precision, mean over its devices."""
     kinds = timeline.cluster.device_kind[timeline.device_of]
-    peaks = np.array([peak(device, timeline.program.dtype) for device in timeline.cluster.device_kinds])
+    peaks = np.array(
+        [peak(device, timeline.program.dtype) for device in timeline.cluster.device_kinds]
+    )
     return float(peaks[kinds].mean())
 
 
@@ -144,8 +146,14 @@ def utilization(timeline: Timeline) -> dict[str, float]:
     ranks = timeline.program.num_ranks
     carried = link_bytes(timeline)
     used = carried > 0
-    links = float((carried[used] / timeline.cluster.link_capacity[used]).mean()) if used.any() else 0.0
-    return {"compute": compute / step / ranks, "memory": memory / step / ranks, "links": links / step}
+    links = (
+        float((carried[used] / timeline.cluster.link_capacity[used]).mean()) if used.any() else 0.0
+    )
+    return {
+        "compute": compute / step / ranks,
+        "memory": memory / step / ranks,
+        "links": links / step,
+    }
 
 
 def _merged_work(op: Merged) -> tuple[float, float]:

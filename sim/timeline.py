@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sim.cluster import Cluster
-from sim.compile import Step
 from sim.fold import Folding
 from sim.program import (
     Action,
@@ -22,6 +21,7 @@ from sim.program import (
     Recv,
     Send,
 )
+from sim.steps import Step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,9 @@ class Timeline:
     def num_spans(self) -> int:
         """How many spans were recorded."""
         return sum(
-            sum(1 for o in op.ops if not isinstance(o, Allocate | Free)) if isinstance(op, Merged) else 1
+            sum(1 for o in op.ops if not isinstance(o, Allocate | Free))
+            if isinstance(op, Merged)
+            else 1
             for stream in self.streams
             for op, *_ in stream.spans
         )
@@ -111,7 +113,9 @@ class Timeline:
 
     def device_kind(self, rank_class: int) -> int:
         """Index of the device kind a rank class runs on."""
-        return int(self.cluster.device_kind[self.device_of[self.folding.representative[rank_class]]])
+        return int(
+            self.cluster.device_kind[self.device_of[self.folding.representative[rank_class]]]
+        )
 
     def class_of_rank(self, rank: int) -> int:
         """Rank class of a rank."""

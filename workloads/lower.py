@@ -11,10 +11,8 @@ from itertools import product
 
 import numpy as np
 
-from sim.errors import PlanError
 from sim.program import Action, Op, Program, Recv, Script, Segment, Send, Signal, Sync, Wait
 from workloads.chunk import CREDIT, Chunk, Variant
-from workloads.counts import flops_per_token, layer_flops_per_token, scores_per_token
 from workloads.data_parallel import (
     Sharding,
     gather_segment,
@@ -26,13 +24,13 @@ from workloads.layers import Part, Sizes
 from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
 from workloads.mesh import coordinates, expert_places, groups, neighbours
-from workloads.model import SOFTMAX_MIXERS, LayerKind, Model
+from workloads.model import LayerKind, Model
 from workloads.pair import interleave, renamed, second
 from workloads.pipeline import one_chunk, pipeline
 from workloads.plan import Plan, check
-from workloads.recompute import repeated_share
 from workloads.routing import UNIFORM, parse_routing
 from workloads.schedules import Placement, Token
+from workloads.step_flops import model_flops
 
 NEXT, PREVIOUS = "pp.next", "pp.prev"
 """Channels between pipeline ranks: to the rank after, to the rank before (around the ring)."""
@@ -95,27 +93,6 @@ def _tied_apart(sizes: Sizes) -> bool:
         "dualpipev",
     )
     return sizes.model.tied_embeddings and sizes.plan.pp > 1 and looped
-
-
-def model_flops(model: Model, plan: Plan) -> dict[str, float]:
-    """Return the step's model FLOPs by convention; ``hardware``: ``full`` plus recompute."""
-    tokens = float(plan.global_batch) * plan.seq_len
-    full = flops_per_token(model, plan.seq_len, "full")
-    again = 0.0
-    if plan.recompute != "none":
-        for kind in model.layer_kinds:
-            if plan.recompute == "full":
-                again += layer_flops_per_token(model, kind, plan.seq_len, "full")
-            elif kind.attention in SOFTMAX_MIXERS:
-                scores = scores_per_token(model, kind, plan.seq_len, "full")
-                again += 2.0 * model.num_heads * (model.qk_dim + model.v_dim) * scores
-    if plan.recompute == "full":
-        again *= repeated_share(plan, model.num_layers)
-    return {
-        "full": full * tokens,
-        "causal": flops_per_token(model, plan.seq_len, "causal") * tokens,
-        "hardware": (full + again) * tokens,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,6 +393,3 @@ class _Rank:
                 tied=tied,
             ),
         )
-
-
-__all__ = ["PlanError", "lower", "model_flops"]

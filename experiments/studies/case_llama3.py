@@ -13,7 +13,7 @@ from experiments.case import AS_RUN, Case, case_figure, case_rows
 from experiments.study import write
 from experiments.trial import preset_run
 from sim.units import TERA
-from workloads.lower import model_flops
+from workloads.step_flops import model_flops
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,10 +21,11 @@ from sim.engine import simulate
 from sim.program import Collective, Op, Program, Script, Segment
 from sim.units import TERA
 from workloads.chunk import CREDIT
-from workloads.lower import lower, model_flops
+from workloads.lower import lower
 from workloads.models import model
 from workloads.plan import Plan
 from workloads.software import software
+from workloads.step_flops import model_flops
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from experiments.study import write
 from experiments.study_figure import GREY, SERIES, legend, powers
 from experiments.trial import long_step_time, preset_run
 from sim.units import PFLOP, TERA
-from workloads.lower import model_flops
+from workloads.step_flops import model_flops
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -72,7 +72,7 @@ def _equal_columns(
     for links, loads in patterns:
         where = place[links]
         value[where] += loads / loads.max(initial=1e-30) * random.uniform(1.0, 2.0)
-    grid = np.rint(value / value.max() * 2.0**40).astype(np.int64)
+    grid = np.rint(np.ldexp(value / value.max(), 40)).astype(np.int64)
     grid[alone] = -1 - np.arange(len(alone))
     _, first, group = np.unique(grid, return_index=True, return_inverse=True)
     return group, first

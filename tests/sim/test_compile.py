@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.compile import BANDWIDTH, COLLECTIVE, COMPUTE, MEMORY, SEND, SMS, Compiled, compile_program
+from sim.compile import compile_program
 from sim.fold import fold
 from sim.kernels import kernel_time, steady
 from sim.kernels.shapes import Gemm
 from sim.program import Allocate, Collective, Compute, Program, Recv, Send
+from sim.steps import BANDWIDTH, COLLECTIVE, COMPUTE, MEMORY, SEND, SMS, Compiled
 from tests.sim.hand_made import UNIT, alike, kernel, pods, program, star
 from topologies import cluster
 
