@@ -124,9 +124,9 @@ def check(frame: "pd.DataFrame") -> str:
     differing = worst["beside its like"]
     return (
         f"One activity misses nothing of its transfers on an idle network (at most {worst['idle']:.1%}) or beside its "
-        f"like ({symmetric:.1%}; {differing:.0%} where an algorithm's rounds load different links); beside other rings "
-        f"they differ by {mean[mixed]:.1%} on average and {worst[mixed]:.0%} at most, over a link that slows on the way "
-        f"by {mean[slowed]:.1%} and {worst[slowed]:.0%}.\n"
+        f"like ({symmetric:.1%}; {differing:.0%} where an algorithm's rounds load different links); beside other "
+        f"rings they differ by {mean[mixed]:.1%} on average and {worst[mixed]:.0%} at most, over a link that slows on "
+        f"the way by {mean[slowed]:.1%} and {worst[slowed]:.0%}.\n"
         f"Held against: {IDLE:.0%} on an idle network, {SYMMETRIC:.0%} under symmetric contention of algorithms whose "
         "rounds are alike."
     )
