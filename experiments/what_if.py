@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.runfile import RunConfig
+from experiments.simulation import JITTER
 from sim.cluster import Cluster, LinkKind
 from sim.device import Device
 from sim.engine import simulate
@@ -39,7 +40,10 @@ class Setup:
 
     def step_time(self) -> float:
         """Seconds of the step."""
-        return simulate(self.program, self.cluster, launch=self.launch, merged=True).step_time
+        timeline = simulate(
+            self.program, self.cluster, launch=self.launch, merged=True, jitter=JITTER
+        )
+        return timeline.step_time
 
 
 @dataclass(frozen=True, slots=True)

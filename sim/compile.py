@@ -65,9 +65,10 @@ class _Compiler:
         cluster: Cluster,
         device_of: np.ndarray,
         launch: float,
+        slower: float,
     ) -> None:
         self.program, self.folding, self.cluster = program, folding, cluster
-        self.device_of, self.launch = device_of, launch
+        self.device_of, self.launch, self.slower = device_of, launch, slower
         self.communicators: dict[tuple[str, int], Communicator] = {}
         self.plans: dict[tuple[object, ...], CollectivePlan] = {}
         self.legs: dict[int, tuple[Leg, ...]] = {}
@@ -131,7 +132,7 @@ class _Compiler:
         kind = int(self.cluster.device_kind[self.device_of[rank]])
         key = (kind, id(op))
         if key not in self.durations:
-            self.durations[key] = kernel_time(op.kernel, self.devices[kind])
+            self.durations[key] = kernel_time(op.kernel, self.devices[kind]) * self.slower
         return self.durations[key]
 
     def _collective(self, rank_class: int, stream: str, op: Collective) -> Step:
@@ -225,12 +226,13 @@ def compile_program(
     launch: float = 0.0,
     keep_links: Sequence[int] = (),
     rounds: bool = False,
+    slower: float = 1.0,
 ) -> Compiled:
     """Give every op its seconds and resources; ``launch`` host seconds a kernel; ``keep_links`` will change.
 
-    ``rounds``: communication will be played round by round (`sim.turns`).
+    ``rounds``: communication will be played round by round (`sim.turns`). ``slower``: kernels take that much longer.
     """
-    compiler = _Compiler(program, folding, cluster, device_of, launch)
+    compiler = _Compiler(program, folding, cluster, device_of, launch, slower)
     streams: list[CompiledStream] = []
     semaphores = []
     for rank_class, rank in enumerate(folding.representative):
@@ -251,6 +253,7 @@ def compile_program(
         compiler.communications,
         overlapping,
         compiler.durations,
+        slower,
     )
 
 

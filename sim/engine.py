@@ -19,6 +19,7 @@ from sim.cluster import Cluster
 from sim.compile import compile_program
 from sim.errors import DeadlockError, ProgramError, unknown
 from sim.fold import Folding, fold
+from sim.jitter import slowest
 from sim.meeting import Mail, Meeting, Meetings, Semaphore
 from sim.network.shared import Shared
 from sim.program import Action, Allocate, Free, Program, Send
@@ -195,6 +196,7 @@ def simulate(
     changes: Sequence[LinkChange] = (),
     merged: bool = False,
     fidelity: str = "activity",
+    jitter: float = 0.0,
 ) -> Timeline:
     """Replay a program on a cluster and return what happened when.
 
@@ -202,6 +204,7 @@ def simulate(
     its own. ``launch``: host seconds a kernel. ``changes``: links whose bandwidth changes on the way.
     ``merged`` plays runs of ops that nothing interrupts as one step each (`sim.chain`): the same times, fewer events.
     ``fidelity``: ``activity`` plays a collective as one activity a phase, ``rounds`` every transfer of its algorithm.
+    ``jitter``: standard deviation of devices' speeds, as a share; all kernels run as on the slowest (`sim.jitter`).
     `DeadlockError` if ranks wait for each other for ever; `ProgramError` if they disagree.
     """
     if fidelity not in FIDELITIES:
@@ -217,6 +220,7 @@ def simulate(
         launch=launch,
         keep_links=changed,
         rounds=fidelity == "rounds",
+        slower=slowest(program.num_ranks, jitter),
     )
     if merged:
         merge(compiled)
@@ -230,6 +234,7 @@ def simulate(
         streams=records,
         communications=compiled.communications,
         kernel_seconds=compiled.kernel_seconds,
+        slower=compiled.slower,
         step_time=max((record.end for record in records), default=0.0),
         num_events=next(run.env._eid),
     )

@@ -132,6 +132,7 @@ class _Walk:
                 self._busy_beside(op, start, end)
             now = end
         self._tail(now)
+        self._give_back()
         return {cause: seconds for cause, seconds in sorted(self.causes.items()) if seconds}
 
     def _uncovered(self, since: float, until: float) -> list[tuple[float, float]]:
@@ -286,6 +287,14 @@ class _Walk:
             self.causes[PHASE_CAUSE.get(op.phase, "compute")] += seconds
         else:
             self.causes[f"exposed.{_axis(op)}"] += seconds
+
+    def _give_back(self) -> None:
+        """The mean rank computes faster than the slowest, and waits for it the rest of the time."""
+        share = 1.0 - 1.0 / self.timeline.slower
+        for cause in ("compute", "recompute", "optimizer") if share else ():
+            lost = self.causes[cause] * share
+            self.causes[cause] -= lost
+            self.causes["wait.slowest"] += lost
 
     def _tail(self, now: float) -> None:
         """After the last op: other streams of the rank, then everybody else."""

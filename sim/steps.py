@@ -107,3 +107,4 @@ class Compiled:
     communications: list[Step]
     overlapping: tuple[bool, ...]
     kernel_seconds: Mapping[tuple[int, int], float]
+    slower: float = 1.0

@@ -68,7 +68,8 @@ class Timeline:
     """The result of a replay; every metric is a function of it.
 
     ``communications`` are the distinct communication steps and how often each was played (for link traffic);
-    ``kernel_seconds`` what a kernel takes alone, by (device kind, id of the op).
+    ``kernel_seconds`` what a kernel takes alone, by (device kind, id of the op);
+    ``slower``: how much longer kernels of the slowest rank take than the mean (`sim.jitter`).
     """
 
     program: Program
@@ -80,6 +81,7 @@ class Timeline:
     kernel_seconds: Mapping[tuple[int, int], float]
     step_time: float
     num_events: int
+    slower: float = 1.0
     assumptions: tuple[str, ...] = ()
 
     @property
