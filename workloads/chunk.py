@@ -38,6 +38,11 @@ class Unit:
         return sum(p.weights - p.expert_weights for p in self.parts)
 
     @cached_property
+    def half(self) -> int:
+        """Parts before the MLP's (0: it has no two halves)."""
+        return next((i for i, p in enumerate(self.parts) if p.name == "mlp_norm"), 0)
+
+    @cached_property
     def expert_weights(self) -> float:
         """Parameters of routed experts."""
         return sum(p.expert_weights for p in self.parts)
@@ -164,7 +169,10 @@ class Chunk:
             if variant.gather:
                 found.append(lanes(Wait((GATHERED,))))
             found.append(lanes(Allocate("activations", saved)))
-            found.extend(part.forward for part in unit.parts)
+            half = unit.half if variant.gather and self.sizes.software.scan else 0
+            found.extend(part.forward for part in unit.parts[:half])
+            found.append(lanes(*(Wait((GATHERED,)) for _ in range(min(half, 1)))))
+            found.extend(part.forward for part in unit.parts[half:])
             if index in self.offloaded:
                 found.append(store(saved))
             if variant.gather:
@@ -182,7 +190,11 @@ class Chunk:
             found.extend(self._back(index))
             found.extend(self._again(index))
             found.append(lanes(*self._temporary(unit, Allocate)))
-            for part in reversed(unit.parts):
+            half = unit.half if variant.gather and self.sizes.software.scan else 0
+            second = len(unit.parts) if self.repeated(index) else half
+            for number, part in reversed(list(enumerate(unit.parts, 1))):
+                if half and number == second:
+                    found.append(lanes(Wait((GATHERED,))))
                 found.extend(self._recomputed(part, index))
                 found.append(part.both)
             found.append(lanes(*self._temporary(unit, Free), *self._free_all(index)))

@@ -59,9 +59,19 @@ def gather_segment(
         ops.append(Wait((CREDIT,)))
         if not keep and sizes.plan.zero == 3:
             ops.append(Allocate("gathered", unit_bytes(sizes, unit)))
-        ops.extend(gathers(sizes, sharding, unit, "B" if backward else "F"))
-        ops.append(Signal((GATHERED,)))
+        for part in _pieces(sizes, chunk, unit, backward=backward):
+            ops.extend(gathers(sizes, sharding, part, "B" if backward else "F"))
+            ops.append(Signal((GATHERED,)))
     return Segment(action, tuple(ops))
+
+
+def _pieces(sizes: Sizes, chunk: Chunk, unit: Unit, *, backward: bool) -> tuple[Unit, ...]:
+    """Return what is gathered together: the unit, or (``scan``) its attention and its MLP, as a pass needs them."""
+    if not sizes.software.scan or not unit.half:
+        return (unit,)
+    halves = Unit(unit.name, unit.parts[: unit.half]), Unit(unit.name, unit.parts[unit.half :])
+    again = bool(chunk.repeated(chunk.units.index(unit)))
+    return halves[::-1] if backward and not again else halves
 
 
 def reduce_ops(sizes: Sizes, sharding: Sharding, chunk: Chunk, bucket: Sequence[int]) -> list[Op]:

@@ -198,11 +198,16 @@ class _Rank:
             )
         return Script(
             streams={name: tuple(segments) for name, segments in self.streams.items()},
-            semaphores=dict.fromkeys((CREDIT, second(CREDIT)), self.plan.prefetch + 1),
+            semaphores=dict.fromkeys((CREDIT, second(CREDIT)), self._credits),
             memory=states,
             label=f"pipeline rank {self.rank}",
             place=self.rank,
         )
+
+    @property
+    def _credits(self) -> int:
+        """Units whose parameters may be gathered at once."""
+        return 1 if self.sizes.software.scan else self.plan.prefetch + 1
 
     def _put(self, stream: str, segment: Segment) -> None:
         self.streams.setdefault(stream, []).append(segment)

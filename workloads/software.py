@@ -58,7 +58,8 @@ class Software:
     (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared experts compute meanwhile;
     ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless);
     ``grouped_loop``: a grouped product is a launch (and a cast) for each expert, as in Transformer
-    Engine's GroupedLinear, and routing is some dozens of small kernels; ``overlap_ep``: a forward
+    Engine's GroupedLinear, and routing is some dozens of small kernels; ``scan``: layers are one loop, so what a layer needs is gathered when its turn comes, the MLP's
+    under the attention (jax.lax.scan); ``overlap_ep``: a forward
     and a backward run side by side, one's travel under the other.
     """
 
@@ -90,6 +91,7 @@ class Software:
     overlap_ep: bool = False
     expert_counts: bool = True
     grouped_loop: bool = True
+    scan: bool = False
     description: str = ""
 
 
@@ -181,6 +183,7 @@ XLA = Software(
     master_weights=False,
     expert_counts=False,
     grouped_loop=False,
+    scan=True,
     description="JAX on XLA (MaxText, Paxml): whole step compiled, collectives overlapped by the scheduler",
 )
 
