@@ -58,9 +58,10 @@ class Software:
     (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared experts compute meanwhile;
     ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless);
     ``grouped_loop``: a grouped product is a launch (and a cast) for each expert, as in Transformer
-    Engine's GroupedLinear, and routing is some dozens of small kernels; ``scan``: layers are one loop, so what a layer needs is gathered when its turn comes, the MLP's
-    under the attention (jax.lax.scan); ``overlap_ep``: a forward
-    and a backward run side by side, one's travel under the other.
+    Engine's GroupedLinear, and routing is some dozens of small kernels; ``scan``: layers are one
+    loop, so what a layer needs is gathered when its turn comes, the MLP's under the attention
+    (jax.lax.scan); ``overlap_ep``: a forward and a backward run side by side, one's travel under
+    the other.
     """
 
     name: str
