@@ -97,7 +97,8 @@ def check(frame: "pd.DataFrame") -> str:
         f"On TPU v5p FSDP reaches 70 % of the best MFU from {alone:,.0f} tokens a device, FSDP + TP from {mixed:,.0f}; "
         f"below 128 nothing does{later}.\n"
         f"Held against: the TPU book's {BOOK_TOKENS:.0f} tokens within {FACTOR:g} times (it has no kernel or "
-        "latency losses, and XLA's loop over layers gathers a layer only when its turn comes), its order mixed before FSDP, FSDP best at many tokens."
+        "latency losses, and XLA's loop over layers gathers a layer only when its turn comes), its order mixed before "
+        "FSDP, FSDP best at many tokens."
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.runfile import build_run
-from experiments.simulation import Result, simulate_run
+from experiments.simulation import JITTER, Result, simulate_run
 from experiments.what_if import RESOURCES, inside_domains, unlinked, what_if, what_if_figure
 from sim.engine import simulate
 from topologies import cluster
@@ -56,6 +56,7 @@ def test_without_its_pipelines_waits_a_step_has_no_bubble(
         result.timeline.cluster,
         launch=software(result.config.plan.software).launch,
         merged=True,
+        jitter=JITTER,
     )
     alone = replace(result, timeline=played)
     waiting = sum(

@@ -49,7 +49,6 @@ class TestEachFile:
         assert parse(name) is not None
 
 
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [
