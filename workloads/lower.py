@@ -29,7 +29,7 @@ from workloads.pair import interleave, renamed, second
 from workloads.pipeline import one_chunk, pipeline
 from workloads.plan import Plan, check
 from workloads.routing import UNIFORM, parse_routing
-from workloads.schedules import Placement, Token
+from workloads.schedules import Placement, Token, find_schedule
 from workloads.step_flops import model_flops
 
 NEXT, PREVIOUS = "pp.next", "pp.prev"
@@ -83,15 +83,11 @@ def _groups(sizes: Sizes, sharding: Sharding) -> dict[str, np.ndarray]:
 
 
 def _tied_apart(sizes: Sizes) -> bool:
-    """Whether a tied embedding has two copies, on the first and the last rank of the pipeline."""
-    looped = sizes.plan.schedule not in (
-        "zb-v",
-        "zb-v-greedy",
-        "v-half",
-        "v-min",
-        "dualpipe",
-        "dualpipev",
-    )
+    """Whether a tied embedding has two copies, on the first and the last rank of the pipeline.
+
+    On a V or with two directions both ends stand on the same rank.
+    """
+    looped = find_schedule(sizes.plan.schedule).placement_kind == "loop"
     return sizes.model.tied_embeddings and sizes.plan.pp > 1 and looped
 
 
