@@ -17,8 +17,8 @@ benchmarks and the 20 us of framework traces; not fitted."""
 HOST_LAUNCH_COMPILED = 1.0 * us
 """Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
 EAGER_BANDWIDTH = 0.8
-"""Share of the achieved bandwidth that PyTorch's unfused elementwise kernels reach. Of 1, 0.8 and 0.7 the one that fits the
-MosaicML rows on A100-40GB best; the other MosaicML rows (A100-80GB, H100) were in view."""
+"""Share of the achieved bandwidth that PyTorch's unfused elementwise kernels reach. Of 1, 0.8 and 0.7 the one that
+fits the MosaicML rows on A100-40GB best; the other MosaicML rows (A100-80GB, H100) were in view."""
 
 
 DEEPSPEED_BUCKET = 500_000_000
