@@ -1,7 +1,5 @@
 """The race, and how fast schedules are made."""
 
-from time import process_time
-
 import pytest
 
 from workloads.schedules import SCHEDULES, Times
@@ -33,15 +31,9 @@ def test_schedules_that_cannot_run_say_why():
     assert "at least 6 microbatches" in out["dualpipev"]
 
 
-def test_a_race_takes_seconds():
-    begin = process_time()
-    race(num_stages=8, num_microbatches=64, times=Times(1, 1.2, 0.8, 0.05))
-    assert process_time() - begin < 5
-
-
 @pytest.mark.parametrize("name", [n for n, kind in SCHEDULES.items() if not kind.searched])
-def test_fixed_schedules_of_32_stages_take_less_than_two_seconds(name):
-    kind, begin = SCHEDULES[name], process_time()
+def test_fixed_schedules_of_32_stages_play_every_action(name):
+    kind = SCHEDULES[name]
     orders = kind.generate(num_stages=32, num_microbatches=256)
-    time_orders(orders, kind.placement(32), Times())
-    assert process_time() - begin < 2
+    times = time_orders(orders, kind.placement(32), Times())
+    assert times.makespan >= max(times.busy)
