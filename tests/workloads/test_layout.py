@@ -56,7 +56,7 @@ def test_llama_405b_counts_embedding_and_head_as_layers() -> None:
 def test_an_uneven_layout_is_listed() -> None:
     plan = Plan(pp=3, global_batch=3, seq_len=64)
     _, assumed = stage_contents(model(8), plan, 3)
-    assert assumed == ("layout: 8 layers on 3 stages: 2 each, one more on stages 0 to 1",)
+    assert assumed == ("layout: 8 layers on 3 stages: balanced by FLOPs: 3 (x2), 2",)
 
 
 def test_kinds_of_layers_keep_their_order() -> None:
@@ -66,3 +66,11 @@ def test_kinds_of_layers_keep_their_order() -> None:
     )  # fmt: skip
     contents, _ = stage_contents(mixed, Plan(pp=2, global_batch=2, seq_len=64), 2)
     assert [[k.mlp for k in c.layers] for c in contents] == [["dense", "moe"], ["moe", "moe"]]
+
+
+def test_multi_token_prediction_lightens_the_last_stage() -> None:
+    """DeepSeek-V3's recipes (61 layers, 16 stages) leave the last with at most one layer beside head and prediction."""
+    plan = Plan(pp=16, global_batch=16, seq_len=4096, mtp=True)
+    contents, _ = stage_contents(preset("deepseek-v3"), plan, 16)
+    assert [len(c.layers) for c in contents][-1] <= 1
+    assert max(len(c.layers) for c in contents) <= 5
