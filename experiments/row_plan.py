@@ -9,7 +9,7 @@ from typing import Any
 from experiments.row_cluster import num_slices
 from experiments.row_experts import experts_of
 from experiments.row_recompute import recompute_of
-from experiments.row_software import Habits, attention_of
+from experiments.row_software import Habits, attention_of, year_of
 from experiments.row_text import Row, UnsupportedError, flag, needed, text, whole
 from sim.errors import InputError, PlanError
 from workloads.model import Model
@@ -75,37 +75,25 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     if habits.tp_overlap and values["sequence_parallel"] and not model.is_moe:
         profile = "megatron-core-tp-overlap"
         notes.append("tp_comm_overlap: on, as the framework's recipes set it")
-    named = [kernel for pattern, kernel in KERNELS if re.search(pattern, _said(row))]
-    if named == ["triton"] and (whole(row, "year") or TRITON_1) <= TRITON_1:
-        named = ["fa1"]
-    if named and not profile.startswith("megatron-20"):
-        values["attention"] = named[0]
-        notes.append(f"attention kernel: {named[0]}, as the framework's name says")
-    if model.positions == "alibi" and profile.startswith("megatron-core"):
-        values["attention"] = "unfused"
-        notes.append("attention kernel: unfused, as the fused ones take no ALiBi bias")
+    values["attention"] = _attention(row, model, profile, notes)
     if habits.dropout:
         notes.append("dropout: on, the default of Megatron-LM's GPT scripts")
-    values["attention"] = attention_of(row)
+    values["libraries"] = year_of(row)
     plan = Plan(**values, software=profile, context=habits.context, dropout=habits.dropout)
     check(plan, model)
     return plan, tuple(notes)
 
 
-KERNELS = (
-    (r"triton", "triton"),
-    (r"flash[- ]?attention[- ]?3|\bfa3\b", "fa3"),
-    (r"flash[- ]?attention[- ]?2|\bfa2\b", "fa2"),
-    (r"flash[- ]?attention[- ]?1|\bfa1\b", "fa1"),
-    (r"no flash|without flash", "unfused"),
-)
-TRITON_1 = 2023
-"""Until this year Triton's kernel was that published with flash attention 1."""
-"""Words in a row's framework or notes -> the kernel of its attention core; the first that fits."""
-
-
-def _said(row: Row) -> str:
-    return f"{text(row, 'framework')} {text(row, 'notes')}".lower()
+def _attention(row: Row, model: Model, profile: str, notes: list[str]) -> str:
+    """Return the kernel of the attention core: as the row's words say, and as the model's bias allows."""
+    if model.positions == "alibi" and profile.startswith("megatron-core"):
+        notes.append("attention kernel: unfused, as the fused ones take no ALiBi bias")
+        return "unfused"
+    named = attention_of(row)
+    if named == "auto" or profile.startswith("megatron-20"):
+        return "auto"
+    notes.append(f"attention kernel: {named}, as the row's words say")
+    return named
 
 
 def _sequence_parallel(

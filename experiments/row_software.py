@@ -77,10 +77,20 @@ FRAMEWORKS: tuple[tuple[str, Habits], ...] = (
 """Pattern in the framework's name -> its habits; the first that fits. Read in each framework's documentation."""
 MEGATRON_YEARS = ((2021, MEGATRON_2021), (2022, MEGATRON_2022))
 """Megatron-LM up to a year: before flash attention and overlapped reductions."""
-TRITON = re.compile(r"flash attention \(triton\)")
-"""flash_attn_triton of 2023 is the first FlashAttention's algorithm."""
-FLASH = re.compile(r"\bfa([234])\b[\w ]*? on (\w+)")
+TRITON = re.compile(r"triton")
+TRITON_1 = 2023
+"""Until this year Triton's flash attention was the first FlashAttention's algorithm."""
+FLASH_ON = re.compile(r"\bfa([234])\b[\w ]*? on (\w+)")
 """``FA3 on H200``: a version of FlashAttention and the device it ran on."""
+KERNELS = (
+    (r"flash[- ]?attention[- ]?3|\bfa3\b", "fa3"),
+    (r"flash[- ]?attention[- ]?2|\bfa2\b", "fa2"),
+    (r"flash[- ]?attention[- ]?1|\bfa1\b", "fa1"),
+    (r"no flash|without flash", "unfused"),
+)
+"""Words in a row's framework or notes -> the kernel of its attention core; the first that fits."""
+ROUNDS = {"v3.0": 2023.4, "v3.1": 2023.8}
+"""When the code of an MLPerf training round was frozen."""
 COMPILED = re.compile(r"compil")
 
 
@@ -112,10 +122,24 @@ def attention_of(row: Row) -> str:
     >>> attention_of({"hardware": "B200", "notes": "FA3 on H200, FA4 beta on B200"})
     'fa4'
     """
-    if TRITON.search(text(row, "framework").lower()):
-        return "fa1"
+    said = f"{text(row, 'framework')} {text(row, 'notes')}".lower()
+    if TRITON.search(said):
+        return "fa1" if (whole(row, "year") or TRITON_1) <= TRITON_1 else "triton"
     hardware = text(row, "hardware").lower()
-    named = FLASH.findall(text(row, "notes").lower())
-    return next(
-        (f"fa{version}" for version, device in named if hardware.startswith(device)), "auto"
+    placed = FLASH_ON.findall(said)
+    if placed:
+        here = (f"fa{version}" for version, device in placed if hardware.startswith(device))
+        return next(here, "auto")
+    return next((kernel for pattern, kernel in KERNELS if re.search(pattern, said)), "auto")
+
+
+def year_of(row: Row) -> float:
+    """Return the year of a row's libraries (0: not stated); an MLPerf round's to a part of it.
+
+    >>> year_of({"year": "2023", "notes": "MLPerf v3.1 closed"}), year_of({"year": "2023"})
+    (2023.8, 2023.0)
+    """
+    named = (
+        date for name, date in ROUNDS.items() if f"mlperf {name}" in text(row, "notes").lower()
     )
+    return next(named, float(whole(row, "year") or 0))

@@ -74,7 +74,9 @@ class _Compiler:
         self.legs: dict[int, tuple[Leg, ...]] = {}
         self.durations: dict[tuple[int, int], float] = {}
         units = program.reserved_units
-        self.devices = [without(steady(device), units) for device in cluster.device_kinds]
+        self.devices = [
+            without(steady(device, program.libraries), units) for device in cluster.device_kinds
+        ]
         self.reserved = units / min(device.compute_units for device in cluster.device_kinds)
         self.communications: list[Step] = []
         self.users: dict[tuple[str, int], set[tuple[int, str]]] = {}

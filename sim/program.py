@@ -180,7 +180,7 @@ class Program:
     ``script_of_rank`` (world,) int; ``groups[axis]`` (num_groups, degree) ranks; ``peers[channel]`` (world,) the
     rank a `Send` on that channel goes to, -1 for none; ``flops`` model FLOPs of the whole step by
     convention (``full``, ``causal``, ``hardware``); ``tokens`` tokens of the step. ``reserved_units``: compute units of
-    every device that only communication uses.
+    every device that only communication uses. ``libraries``: year of the kernel libraries (0: the tables').
     """
 
     scripts: tuple[Script, ...]
@@ -192,6 +192,7 @@ class Program:
     dtype: str = "bf16"
     assumptions: tuple[str, ...] = ()
     reserved_units: int = 0
+    libraries: float = 0.0
 
     @property
     def num_ranks(self) -> int:

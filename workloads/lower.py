@@ -25,6 +25,7 @@ from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
 from workloads.mesh import coordinates, expert_places, groups, neighbours
 from workloads.model import LayerKind, Model
+from workloads.on_use import gathers_on_use
 from workloads.pair import interleave, renamed, second
 from workloads.pipeline import one_chunk, pipeline
 from workloads.plan import Plan, check
@@ -65,6 +66,7 @@ def lower(model: Model, plan: Plan) -> Program:
         dtype=plan.dtype,
         assumptions=(*assumed, *one_chunk(plan)),
         reserved_units=plan.comm_sms,
+        libraries=plan.libraries,
     )
 
 
@@ -203,7 +205,9 @@ class _Rank:
     @property
     def _credits(self) -> int:
         """Units whose parameters may be gathered at once."""
-        return 1 if self.sizes.software.scan else self.plan.prefetch + 1
+        if self.sizes.software.scan or gathers_on_use(self.plan):
+            return 1
+        return self.plan.prefetch + 1
 
     def _put(self, stream: str, segment: Segment) -> None:
         self.streams.setdefault(stream, []).append(segment)

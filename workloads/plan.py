@@ -50,7 +50,8 @@ class Plan:
     > 0 limits an expert to that many times its mean and drops the rest (``dropless`` false);
     ``dispatcher`` is how tokens travel, ``dispatch_dtype`` their precision on the way out (``""``:
     the activations'). ``mtp``: whether multi-token-prediction layers are trained too. ``comm_sms``:
-    compute units (SMs) kept free for communication kernels.
+    compute units (SMs) kept free for communication kernels. ``libraries``: year of the kernel libraries where they are
+    older than the device's tables (0: those of the tables).
     """
 
     tp: int = 1
@@ -99,6 +100,7 @@ class Plan:
     reduce_each: str = "auto"
     secondary: int = 0
     offload: tuple[str, ...] = ()
+    libraries: float = 0.0
 
     def __post_init__(self) -> None:
         """Check what the plan alone can tell; `check` does the rest against a model."""
@@ -116,6 +118,7 @@ class Plan:
             "recompute_layers",
             "comm_sms",
             "secondary",
+            "libraries",
         ):
             if getattr(self, name) < 0:
                 raise PlanError(f"{name}={getattr(self, name)} must be 0 (automatic) or more")

@@ -170,11 +170,12 @@ def grouped_gemm_time(kernel: GroupedGemm, device: Device) -> float:
 
 
 @lru_cache(maxsize=256)
-def steady(device: Device) -> Device:
-    """Return ``device`` as a long run finds it: at the clock its power limit leaves, no boost.
+def steady(device: Device, libraries: float = 0.0) -> Device:
+    """Return ``device`` as a long run finds it: at the clock its power limit leaves, no boost; with its ``libraries``.
 
     The tables of measured kernels are short benchmarks; a training step lasts seconds. A sister of the measured device
-    with another power limit (``gemm.power``: the W its constants were measured at) settles at another clock.
+    with another power limit (``gemm.power``: the W its constants were measured at) settles at another clock. Libraries
+    of a year before ``early.until`` reach ``early.share`` of the tables' rates (products, attention); 0: as measured.
     """
     boost = device.calibration.get("gemm.boost", 1.0)
     constants = {k: v for k, v in device.calibration.items() if not k.endswith(".boost")}
@@ -183,6 +184,8 @@ def steady(device: Device) -> Device:
             measured = key.replace(".sustained", ".power")
             watts = constants.get(measured, constants.get("gemm.power", 0.0))
             constants[key] *= min(_clock(device.power or 0.0, watts), boost)
+            if 0.0 < libraries < constants.get("early.until", 0.0):
+                constants[key] *= constants["early.share"]
     return replace(device, calibration=constants)
 
 
