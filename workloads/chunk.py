@@ -17,6 +17,16 @@ from workloads.layout import StageContent
 from workloads.model import LayerKind
 from workloads.offload import AHEAD, BACK_AGAIN, fetch, store
 from workloads.offload import CREDIT as BACK_CREDIT
+from workloads.on_use import (
+    REDUCED,
+    Tensor,
+    gathered_lists,
+    gathers_on_use,
+    reduced_lists,
+    reduces_at_once,
+    released,
+    tensors,
+)
 from workloads.plan import Plan
 from workloads.recompute import again, kept_bytes, repeated
 from workloads.routing import UNIFORM, Load, expert_shares, rank_loads
@@ -36,6 +46,11 @@ class Unit:
     def dense_weights(self) -> float:
         """Parameters but those of routed experts."""
         return sum(p.weights - p.expert_weights for p in self.parts)
+
+    @cached_property
+    def tensors(self) -> list[Tensor]:
+        """Tensors that are sharded one by one, in forward order (see `workloads.on_use`)."""
+        return tensors(self.parts)
 
     @cached_property
     def half(self) -> int:
@@ -167,7 +182,9 @@ class Chunk:
         for index, unit in enumerate(self.units):
             saved = self.saved(index)
             if variant.gather:
-                found.append(lanes(Wait((GATHERED,))))
+                found.append(
+                    lanes(Wait((GATHERED,)), *gathered_lists(self.sizes, unit.tensors, "F"))
+                )
             found.append(lanes(Allocate("activations", saved)))
             half = unit.half if variant.gather and self.sizes.software.scan else 0
             found.extend(part.forward for part in unit.parts[:half])
@@ -186,9 +203,13 @@ class Chunk:
         for index in reversed(range(len(self.units))):
             unit = self.units[index]
             if variant.gather:
-                found.append(lanes(Wait((GATHERED,))))
+                found.append(
+                    lanes(Wait((GATHERED,)), *gathered_lists(self.sizes, unit.tensors, "B"))
+                )
             found.extend(self._back(index))
             found.extend(self._again(index))
+            if variant.gather and self.fetches_again(index):
+                found.append(self._fetch_again(unit))
             found.append(lanes(*self._temporary(unit, Allocate)))
             half = unit.half if variant.gather and self.sizes.software.scan else 0
             second = len(unit.parts) if self.repeated(index) else half
@@ -203,7 +224,7 @@ class Chunk:
             if variant.reduce:
                 found.append(lanes(Allocate("gradients", self.fresh_gradients(index))))
             if variant.reduce and index in last_of_bucket:
-                found.append(lanes(Signal((GRADS,))))
+                found.append(lanes(*self._hand_over(unit)))
         return join(found)
 
     def input_gradient(self, variant: Variant) -> Lanes:
@@ -213,9 +234,13 @@ class Chunk:
             unit = self.units[index]
             kept = sum(p.kept for p in unit.parts)
             if variant.gather:
-                found.append(lanes(Wait((GATHERED,))))
+                found.append(
+                    lanes(Wait((GATHERED,)), *gathered_lists(self.sizes, unit.tensors, "B"))
+                )
             found.extend(self._back(index))
             found.extend(self._again(index))
+            if variant.gather and self.fetches_again(index):
+                found.append(self._fetch_again(unit))
             found.append(lanes(*self._temporary(unit, Allocate)))
             for part in reversed(unit.parts):
                 found.extend(self._recomputed(part, index))
@@ -237,7 +262,7 @@ class Chunk:
             if variant.reduce:
                 found.append(lanes(Allocate("gradients", self.fresh_gradients(index))))
             if variant.reduce and index in last_of_bucket:
-                found.append(lanes(Signal((GRADS,))))
+                found.append(lanes(*self._hand_over(unit)))
         return join(found)
 
     def _back(self, index: int) -> list[Lanes]:
@@ -262,6 +287,21 @@ class Chunk:
             lanes(Allocate("activations", more)),
             *again(unit.parts, self.repeated(index)),
         ]
+
+    def fetches_again(self, index: int) -> bool:
+        """Whether a unit's parameters are gathered between its recomputation and its backward too."""
+        return gathers_on_use(self.sizes.plan) and self.recomputes(index)
+
+    def _fetch_again(self, unit: Unit) -> Lanes:
+        copies = gathered_lists(self.sizes, released(unit.tensors), "B")
+        return lanes(Signal((CREDIT,)), Wait((GATHERED,)), *copies)
+
+    def _hand_over(self, unit: Unit) -> Iterable[Op]:
+        """Hand over the gradients of a bucket that ends with a unit; wait until they are reduced, if so done."""
+        if not reduces_at_once(self.sizes.plan):
+            return (Signal((GRADS,)),)
+        copies = reduced_lists(self.sizes, unit.tensors)
+        return (*copies, Signal((GRADS,)), Wait((REDUCED,)))
 
     def _free_all(self, index: int) -> Iterable[Op]:
         nbytes = self.saved(index)

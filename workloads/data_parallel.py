@@ -12,6 +12,14 @@ from sim.program import Action, Allocate, Collective, Compute, Free, Op, Segment
 from workloads.chunk import CREDIT, GATHERED, GRADS, Chunk, Unit, grad_bytes, unit_bytes
 from workloads.layers import Sizes
 from workloads.offload import ADAM_TRAFFIC, host_step
+from workloads.on_use import (
+    REDUCED,
+    Tensor,
+    gathers_on_use,
+    reduced_together,
+    reduces_at_once,
+    released,
+)
 from workloads.sharding import Sharding
 from workloads.states import OPTIMIZER_BYTES, held_states, step_copies
 
@@ -21,12 +29,21 @@ __all__ = [
 
 
 def gathers(sizes: Sizes, sharding: Sharding, unit: Unit, phase: str) -> Iterator[Op]:
-    """Yield the all-gathers of one unit's parameters (at least one op, so that waits match)."""
-    parts = [(unit.dense_weights, False), (unit.expert_weights, True)]
+    """Yield the all-gathers of one unit's parameters."""
+    if gathers_on_use(sizes.plan):
+        parts = unit.tensors
+    else:
+        parts = [Tensor(unit.dense_weights), Tensor(unit.expert_weights, True)]
+    yield from _gathers(sizes, sharding, unit.name, parts, phase)
+
+
+def _gathers(
+    sizes: Sizes, sharding: Sharding, name: str, parts: Sequence[Tensor], phase: str
+) -> Iterator[Op]:
     again = phase == "B"
     found = [
         Collective(
-            f"params.all_gather.{unit.name}",
+            f"params.all_gather.{name}",
             "all_gather",
             sharding.axis(e, again=again),
             w * sizes.value,
@@ -62,6 +79,10 @@ def gather_segment(
         for part in _pieces(sizes, chunk, unit, backward=backward):
             ops.extend(gathers(sizes, sharding, part, "B" if backward else "F"))
             ops.append(Signal((GATHERED,)))
+        if backward and chunk.fetches_again(chunk.units.index(unit)):
+            ops.append(Wait((CREDIT,)))
+            ops.extend(_gathers(sizes, sharding, unit.name, released(unit.tensors), "B"))
+            ops.append(Signal((GATHERED,)))
     return Segment(action, tuple(ops))
 
 
@@ -77,11 +98,17 @@ def _pieces(sizes: Sizes, chunk: Chunk, unit: Unit, *, backward: bool) -> tuple[
 def reduce_ops(sizes: Sizes, sharding: Sharding, chunk: Chunk, bucket: Sequence[int]) -> list[Op]:
     """Return the reductions of one bucket of gradients."""
     plan = sizes.plan
-    dense = sum(chunk.units[i].dense_weights for i in bucket) * grad_bytes(sizes)
-    expert = sum(chunk.units[i].expert_weights for i in bucket) * grad_bytes(sizes)
+    units = [chunk.units[i] for i in bucket]
+    parts = [
+        Tensor(sum(unit.dense_weights for unit in units)),
+        Tensor(sum(unit.expert_weights for unit in units), True),
+    ]
+    if reduces_at_once(plan):
+        parts = reduced_together(t for unit in units for t in reversed(unit.tensors))
     kind = "all_reduce" if plan.zero == 0 else "reduce_scatter"
     ops: list[Op] = []
-    for nbytes, is_expert in ((dense, False), (expert, True)):
+    for values, is_expert in parts:
+        nbytes = values * grad_bytes(sizes)
         if not nbytes or _degree(sharding, is_expert) == 1:
             continue
         axis = sharding.axis(is_expert)
@@ -102,7 +129,8 @@ def reduce_segment(sizes: Sizes, sharding: Sharding, chunk: Chunk, action: Actio
         ops.append(Allocate("buffers", wide))
         ops.extend(reduce_ops(sizes, sharding, chunk, bucket))
         ops.extend((Free("buffers", wide), Free("gradients", held)))
-        ops.append(Signal(("grads.reduced",)))
+        also = (REDUCED,) if reduces_at_once(sizes.plan) else ()
+        ops.append(Signal(("grads.reduced", *also)))
     return Segment(action, tuple(ops))
 
 

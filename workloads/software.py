@@ -50,7 +50,8 @@ class Software:
     are used; ``placeholders``: products that accumulate their weight gradient return an empty
     tensor in its place, one kept a shape (Transformer Engine); ``keeps_outputs``: a pipeline stage
     keeps what it sent until its backward; ``flat_step``: DeepSpeed's optimizer: bf16 gradients
-    beside their fp32 sums, and flat copies of its share while it steps; ``bucket_values``:
+    beside their fp32 sums, and flat copies of its share while it steps; ``gather_lists``: ZeRO-3
+    gathers into and reduces from a list of a tensor a rank (`workloads.on_use`); ``bucket_values``:
     gradients reduced at once (0: Megatron-Core's rule); ``loss``: how cross-entropy holds logits
     (``vocab_parallel``: in fp32 beside the training precision; ``eager``: the same and two fp32
     gradients; ``compiled``: in the training precision, and so their gradient; ``chunked``: never
@@ -84,6 +85,7 @@ class Software:
     placeholders: bool = False
     keeps_outputs: bool = False
     flat_step: bool = False
+    gather_lists: bool = False
     bucket_values: int = 0
     loss: str = "vocab_parallel"
     launch: float = HOST_LAUNCH_EAGER
@@ -106,6 +108,7 @@ MEGATRON_2021 = Software(
     overlap_p2p=False,
     p2p_sync=True,
     keeps_outputs=True,
+    gather_lists=True,
     description="Megatron-LM of the SC21 paper: fused softmax, bias-GeLU and bias-dropout-add; DDP after backward",
 )
 MEGATRON_2022 = Software(
