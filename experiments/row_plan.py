@@ -180,6 +180,8 @@ def _sharding(
         )
         reshard = False
     result: dict[str, Any] = {"zero": zero, "reshard": reshard}
+    if zero == 3 and habits.overlaps_zero3:
+        result |= {"overlap_param_gather": "on", "overlap_grad_reduce": "on"}
     if "offload" in stated:
         result["offload"] = ("optimizer",)
     ranks = values["dp"] * values["cp"]

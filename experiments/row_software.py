@@ -17,7 +17,7 @@ class Habits:
     experts (``""``: the profile's way); ``mtp`` whether they train multi-token prediction where a model has it;
     ``per_op`` whether its selective recomputation repeats every other product; ``gathers_once`` whether FSDP under a
     pipeline gathers parameters once a step and reduces after the last microbatch; ``reserved`` whether its log states
-    the allocator's reserved memory.
+    the allocator's reserved memory; ``overlaps_zero3`` whether it overlaps what ZeRO-3 sends, if nothing else.
     """
 
     profile: str
@@ -32,6 +32,7 @@ class Habits:
     per_op: bool = False
     gathers_once: bool = False
     reserved: bool = False
+    overlaps_zero3: bool = False
 
 
 MEGATRON_2021 = Habits(profile="megatron-2021", zero=0, dropout=True)
@@ -77,6 +78,9 @@ FRAMEWORKS: tuple[tuple[str, Habits], ...] = (
 """Pattern in the framework's name -> its habits; the first that fits. Read in each framework's documentation."""
 MEGATRON_YEARS = ((2021, MEGATRON_2021), (2022, MEGATRON_2022))
 """Megatron-LM up to a year: before flash attention and overlapped reductions."""
+LISTS_UNTIL, OVERLAPS_FROM = 2021, 2023
+"""DeepSpeed's ZeRO-3 gathered into lists of a tensor a rank until ``_all_gather_base`` came in 2021, and overlaps
+communication by default since version 0.7 of August 2022 (``overlap_comm``)."""
 TRITON = re.compile(r"triton")
 TRITON_1 = 2023
 """Until this year Triton's flash attention was the first FlashAttention's algorithm."""
@@ -103,6 +107,10 @@ def habits_of(row: Row) -> tuple[Habits, str]:
     year = whole(row, "year")
     if known is MEGATRON and year is not None and "megatron-lm" in name.lower():
         known = next((old for last, old in MEGATRON_YEARS if year <= last), known)
+    if year is not None and year <= LISTS_UNTIL and "deepspeed" in name.lower():
+        known = MEGATRON_2021
+    if year is not None and year >= OVERLAPS_FROM and known is DEEPSPEED_3D:
+        known = replace(DEEPSPEED_3D, overlaps_zero3=True)
     if known is TITAN and _compiled(row):
         known = TITAN_COMPILED
     return known, f"software {known.profile}: {software(known.profile).description}"

@@ -27,8 +27,10 @@ BUCKET_PASSES = 4.0
 """Bytes moved a byte of gradient that is copied into a bucket (``contiguous_gradients``) and divided there."""
 ZEROS_AND_COPY = 3.0
 """Bytes moved a gathered byte: filled with zeros, then read and written from NCCL's flat buffer."""
-GATHER_VIEWS, REDUCE_VIEWS = 2, 3
-"""Operations of the host a slice: narrow and copy; view, narrow and copy."""
+GATHER_OPERATIONS, REDUCE_OPERATIONS = 3, 4
+"""Operations of the host a slice: DeepSpeed's narrow (its view and narrow of a gradient), then, in PyTorch's process
+group, the select and the copy of that slice of a flat tensor. Counted in both sources with the ZeRO-3 rows of the SC21
+paper in view."""
 HOST_OPERATION = 5.0 * us
 """Host seconds of a bare operation, as PyTorch's overhead benchmarks have it (see `workloads.software`)."""
 REDUCED = "grads.done"
@@ -94,7 +96,9 @@ def gathered_lists(sizes: Sizes, found: Sequence[Tensor], phase: str) -> tuple[O
     if not ranks:
         return ()
     nbytes = ZEROS_AND_COPY * sum(tensor.values for tensor in found) * sizes.value
-    return Sync(), _copies(sizes.software.launch, nbytes, phase, ranks * len(found) * GATHER_VIEWS)
+    return Sync(), _copies(
+        sizes.software.launch, nbytes, phase, ranks * len(found) * GATHER_OPERATIONS
+    )
 
 
 def reduced_lists(sizes: Sizes, found: Sequence[Tensor]) -> tuple[Op, ...]:
@@ -109,7 +113,7 @@ def reduced_lists(sizes: Sizes, found: Sequence[Tensor]) -> tuple[Op, ...]:
     return (
         bucket,
         Sync(),
-        _copies(sizes.software.launch, 2.0 * nbytes, "B", ranks * len(found) * REDUCE_VIEWS),
+        _copies(sizes.software.launch, 2.0 * nbytes, "B", ranks * len(found) * REDUCE_OPERATIONS),
     )
 
 
