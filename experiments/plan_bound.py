@@ -20,11 +20,11 @@ from sim.errors import SimError
 from sim.kernels import kernel_time, steady
 from sim.kernels.shapes import Kernel
 from sim.program import Collective, Compute, Op
-from workloads.chunk import Chunk, Variant
-from workloads.layers import Part, Sizes
+from workloads.chunk import Chunk, Known, Variant
+from workloads.layers import Sizes
 from workloads.layers.part import COMPUTE
 from workloads.layout import StageContent, stage_contents
-from workloads.model import LayerKind, Model
+from workloads.model import Model
 from workloads.plan import Plan
 from workloads.schedules import SCHEDULES
 from workloads.sharding import Sharding
@@ -53,7 +53,7 @@ class Bounds:
     transfers: dict[tuple[int, str, float], float] = field(default_factory=dict)
     groups: dict[int, Communicator] = field(default_factory=dict)
     passes: dict[tuple[Plan, StageContent], Cost] = field(default_factory=dict)
-    parts: dict[Plan, dict[LayerKind, tuple[Part, ...]]] = field(default_factory=dict)
+    parts: dict[Plan, Known] = field(default_factory=dict)
 
     @property
     def device(self) -> Device:

@@ -10,7 +10,8 @@ from experiments.runfile import RunConfig
 from sim.cluster import Cluster
 from sim.errors import InputError
 from workloads.model import Model
-from workloads.plan import Plan, check
+from workloads.plan import Plan
+from workloads.plan_check import check
 from workloads.schedules import SCHEDULES
 
 MICROBATCHES = (1, 2, 4, 8)

@@ -13,7 +13,8 @@ from experiments.row_software import Habits, attention_of, year_of
 from experiments.row_text import Row, UnsupportedError, flag, needed, text, whole
 from sim.errors import InputError, PlanError
 from workloads.model import Model
-from workloads.plan import TRAINING_DTYPES, Plan, check
+from workloads.plan import TRAINING_DTYPES, Plan
+from workloads.plan_check import check
 
 SCHEDULES: Mapping[str, str] = MappingProxyType(
     {"1f1b-interleaved": "interleaved", "interleaved-1f1b": "interleaved", "zbv": "zb-v", "zbb": "zb-2p",

@@ -24,7 +24,8 @@ from topologies import CLUSTERS
 from workloads.hf_config import model_from_hf
 from workloads.model import Model
 from workloads.models import model as preset_model
-from workloads.plan import Plan, check
+from workloads.plan import Plan
+from workloads.plan_check import check
 
 Table = Mapping[str, object]
 _SECTIONS = {"model": "", "cluster": "", "plan": "", "source": ""}

@@ -27,6 +27,7 @@ from workloads.on_use import (
     released,
     tensors,
 )
+from workloads.packing import DRAWS
 from workloads.plan import Plan
 from workloads.recompute import again, kept_bytes, repeated
 from workloads.routing import UNIFORM, Load, expert_shares, rank_loads
@@ -76,19 +77,24 @@ class Variant:
     reduce: bool = False
 
 
+Known = dict[tuple[LayerKind, int, int], tuple[Part, ...]]
+"""Parts of a layer by its kind, the place on cp and the packing of documents, where those make a difference."""
+
+
 @dataclass(frozen=True)
 class Chunk:
     """All passes of one chunk (a `StageContent`) on one rank.
 
     Where tokens go to experts unevenly: ``expert_rank`` its place in the expert-parallel group, and ``microbatch``
-    (they may be routed differently). ``known`` keeps parts that are the same for every chunk of the model.
+    (they may be routed differently, or hold other documents). ``known`` keeps parts that are the same for every chunk
+    of the model.
     """
 
     sizes: Sizes
     content: StageContent
     expert_rank: int = 0
     microbatch: int = 0
-    known: dict[LayerKind, tuple[Part, ...]] = field(default_factory=dict, compare=False)
+    known: Known = field(default_factory=dict, compare=False)
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
@@ -102,19 +108,27 @@ class Chunk:
         if self.content.head:
             found.append(Unit("head", tuple(head(self.sizes, shared=shared))))
         if self.content.mtp:
-            extra = Unit("mtp", tuple(mtp_parts(self.sizes, layer_parts)))
+            extra = Unit("mtp", tuple(mtp_parts(self._drawn, layer_parts)))
             found += [extra] * self.content.mtp
         return tuple(found)
 
     def _layer(self, kind: LayerKind, number: int) -> tuple[Part, ...]:
         """Return the parts of a layer; those of experts by how many tokens come here."""
-        sizes = self.sizes
-        if kind not in self.known:
-            self.known[kind] = tuple(layer_parts(sizes, kind))
+        sizes = self._drawn
+        key = (kind, sizes.context_place, sizes.draw)
+        if key not in self.known:
+            self.known[key] = tuple(layer_parts(sizes, kind))
         if sizes.plan.routing == UNIFORM or kind.mlp != "moe":
-            return self.known[kind]
+            return self.known[key]
         loads = loads_of(sizes.plan, sizes.model.num_experts, number, self.microbatch)
-        return with_load(self.known[kind], replace(sizes, load=loads[self.expert_rank]), kind)
+        return with_load(self.known[key], replace(sizes, load=loads[self.expert_rank]), kind)
+
+    @cached_property
+    def _drawn(self) -> Sizes:
+        """Sizes with the packing of documents this microbatch has."""
+        if not self.sizes.plan.draws_documents:
+            return self.sizes
+        return replace(self.sizes, draw=self.microbatch % DRAWS)
 
     @cached_property
     def buckets(self) -> tuple[tuple[int, ...], ...]:
@@ -225,7 +239,7 @@ class Chunk:
                 found.append(lanes(Allocate("gradients", self.fresh_gradients(index))))
             if variant.reduce and index in last_of_bucket:
                 found.append(lanes(*self._hand_over(unit)))
-        return join(found)
+        return join((*found, lanes(*self._widened())))
 
     def input_gradient(self, variant: Variant) -> Lanes:
         """Return the ops of the input-gradient pass of a split backward."""
@@ -327,6 +341,14 @@ class Chunk:
             nbytes += unit.dense_weights * self.sizes.value
         return (op("temporary", nbytes),)
 
+    def _widened(self) -> Iterable[Op]:
+        """DeepSpeed's BF16_Optimizer adds a pass's gradients to their sums as fp32 copies, one tensor at a time."""
+        if not (self.sizes.software.flat_step and self.sizes.plan.dtype == "bf16"):
+            return ()
+        dense = (part.weights - part.expert_weights for unit in self.units for part in unit.parts)
+        nbytes = max(dense, default=0.0) * grad_bytes(self.sizes)
+        return (Allocate("buffers", nbytes), Free("buffers", nbytes))
+
     def _drop(self, unit: Unit, variant: Variant) -> Iterable[Op]:
         release = (Free("gathered", unit_bytes(self.sizes, unit)),) if variant.release else ()
         return (Signal((CREDIT,)), *release)
@@ -362,4 +384,13 @@ def bucket_bytes(sizes: Sizes) -> float:
     return max(40 * MEGA, MEGA * plan.dp * plan.cp) * grad_bytes(sizes)
 
 
-__all__ = ["COMPUTE", "Chunk", "Unit", "Variant", "bucket_bytes", "grad_bytes", "unit_bytes"]
+__all__ = [
+    "COMPUTE",
+    "Chunk",
+    "Known",
+    "Unit",
+    "Variant",
+    "bucket_bytes",
+    "grad_bytes",
+    "unit_bytes",
+]

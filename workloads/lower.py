@@ -7,12 +7,12 @@ between stages (once, for every schedule), the gathers and reductions of data pa
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 
 from sim.program import Action, Op, Program, Recv, Script, Segment, Send, Signal, Sync, Wait
-from workloads.chunk import CREDIT, Chunk, Variant
+from workloads.chunk import CREDIT, Chunk, Known, Variant
+from workloads.context_places import context_groups, packed, script_places
 from workloads.data_parallel import (
     Sharding,
     gather_segment,
@@ -20,16 +20,18 @@ from workloads.data_parallel import (
     optimizer_segment,
     reduce_segment,
 )
-from workloads.layers import Part, Sizes
+from workloads.layers import Sizes
 from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
-from workloads.mesh import coordinates, expert_places, groups, neighbours
-from workloads.model import LayerKind, Model
+from workloads.mesh import groups, neighbours
+from workloads.model import Model
 from workloads.on_use import gathers_on_use
+from workloads.packing import DRAWS
 from workloads.pair import interleave, renamed, second
 from workloads.pipeline import one_chunk, pipeline
-from workloads.plan import Plan, check
-from workloads.routing import UNIFORM, parse_routing
+from workloads.plan import Plan
+from workloads.plan_check import check
+from workloads.routing import parse_routing
 from workloads.schedules import Placement, Token, find_schedule
 from workloads.step_flops import model_flops
 
@@ -44,27 +46,26 @@ def lower(model: Model, plan: Plan) -> Program:
     placement, orders = pipeline(model, plan)
     contents, assumed = stage_contents(model, plan, placement.num_stages)
     sharding = Sharding(plan)
-    known: dict[tuple[StageContent, int], Chunk] = {}
-    parts: dict[LayerKind, tuple[Part, ...]] = {}
-    uneven = plan.ep if plan.routing != UNIFORM else 1
+    known: dict[tuple[StageContent, int, int], Chunk] = {}
+    parts: Known = {}
+    places, script_of_rank = script_places(model, plan)
     scripts = []
-    for rank, expert_rank in product(range(plan.pp), range(uneven)):
+    for place in places:
+        rank, here = place[0], replace(sizes, context_place=place[2])
         held = [contents[placement.stage(rank, c)] for c in range(placement.chunks)]
         own = [
-            known.setdefault((c, expert_rank), Chunk(sizes, c, expert_rank, known=parts))
-            for c in held
+            known.setdefault((c, *place[1:]), Chunk(here, c, place[1], known=parts)) for c in held
         ]
-        scripts.append(_Rank(sizes, sharding, placement, rank, own).script(orders[rank]))
-    place = coordinates(plan)["pp"]
+        scripts.append(_Rank(here, sharding, placement, rank, own).script(orders[rank]))
     return Program(
         scripts=tuple(scripts),
-        script_of_rank=place * uneven + expert_places(plan) if uneven > 1 else place,
+        script_of_rank=script_of_rank,
         groups=_groups(sizes, sharding),
         peers={NEXT: neighbours(plan, 1), PREVIOUS: neighbours(plan, -1)} if plan.pp > 1 else {},
         flops=model_flops(model, plan),
         tokens=float(plan.global_batch) * plan.seq_len,
         dtype=plan.dtype,
-        assumptions=(*assumed, *one_chunk(plan)),
+        assumptions=(*assumed, *one_chunk(plan), *packed(plan)),
         reserved_units=plan.comm_sms,
         libraries=plan.libraries,
     )
@@ -78,6 +79,7 @@ def _groups(sizes: Sizes, sharding: Sharding) -> dict[str, np.ndarray]:
     if _tied_apart(sizes):
         ends = groups(plan, ("pp",))
         found["embedding"] = ends[:, [0, -1]]
+    found |= context_groups(plan, found["cp"])
     found = {axis: members for axis, members in found.items() if members.shape[1] > 1}
     if plan.offload:
         found["host"] = np.arange(plan.num_devices)[:, None]
@@ -95,7 +97,7 @@ def _tied_apart(sizes: Sizes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One action of a rank: what surrounds it, its stage, where on the ring it comes from and goes to, its routing."""
+    """One action of a rank: what surrounds it, its stage, where on the ring it comes from and goes to, its likeness."""
 
     token: Token
     variant: Variant
@@ -143,9 +145,11 @@ class _Rank:
         return self.sharding.degree > 1 or self.sharding.expert_degree > 1
 
     @cached_property
-    def rerouted(self) -> bool:
-        """Whether every microbatch goes to experts in its own way."""
-        return parse_routing(self.plan.routing).by_microbatch
+    def rerouted(self) -> int:
+        """How many microbatches go to experts in their own way or hold their own documents (1: all are alike)."""
+        if parse_routing(self.plan.routing).by_microbatch:
+            return self.plan.num_microbatches * self.placement.num_directions
+        return DRAWS if self.plan.draws_documents else 1
 
     @cached_property
     def gathers(self) -> str:
@@ -215,9 +219,7 @@ class _Rank:
     def _turn(self, token: Token, variant: Variant) -> "_Turn":
         stage = self.placement.stage(self.rank, token.chunk)
         direction = self.placement.direction(token.chunk)
-        routed = (
-            token.microbatch * self.placement.num_directions + direction if self.rerouted else 0
-        )
+        routed = (token.microbatch * self.placement.num_directions + direction) % self.rerouted
         return _Turn(token, variant, stage, *self._neighbours(token), routed)
 
     def _act(self, turns: list["_Turn"]) -> None:

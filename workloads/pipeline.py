@@ -1,10 +1,10 @@
 """Pipeline: where a plan's stages stand, and in which order each pipeline rank works."""
 
 from sim.errors import PlanError
-from workloads.chunk import Chunk
-from workloads.layers import Part, Sizes
+from workloads.chunk import Chunk, Known
+from workloads.layers import Sizes
 from workloads.layout import stage_contents
-from workloads.model import LayerKind, Model
+from workloads.model import Model
 from workloads.pair import side_by_side
 from workloads.pass_times import pass_times
 from workloads.plan import Plan
@@ -26,7 +26,7 @@ def pipeline(model: Model, plan: Plan) -> tuple[Placement, Orders]:
     times = None
     if kind.searched:
         contents, _ = stage_contents(model, plan, placement.num_stages)
-        parts: dict[LayerKind, tuple[Part, ...]] = {}
+        parts: Known = {}
         sizes = Sizes(model, plan)
         times = pass_times([Chunk(sizes, content, known=parts) for content in contents])
     orders = kind.generate(

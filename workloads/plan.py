@@ -1,18 +1,18 @@
 """Plan: how a model is spread over devices and time."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from math import prod
 
 from sim.errors import PlanError, unknown
 from sim.kernels.shapes import DTYPE_BYTES
-from workloads.model import Model
+from workloads.documents import check_documents
+from workloads.packing import BALANCES
 from workloads.routing import UNIFORM, parse_routing
 from workloads.schedules import SCHEDULES
 from workloads.software import SOFTWARE
 
 RECOMPUTE = ("none", "selective", "full")
-CONTEXT = ("all_gather", "ring", "ulysses")
+CONTEXT = ("all_gather", "ring", "ulysses", "ulysses+ring")
 TRAINING_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "nvfp4", "int8")
 ATTENTION = ("auto", "unfused", "fa1", "fa2", "fa3", "fa4", "cudnn", "triton", "te", "xla")
 SWITCH = ("auto", "on", "off")
@@ -45,6 +45,12 @@ class Plan:
     copy of ZeRO-3's parameters is sharded over that many neighbouring ranks, and backward gathers from those (hpZ of
     ZeRO++, arXiv:2306.10209). ``offload``: what stands in host memory: ``activations`` of layers (copied out behind the
     forward and back ahead of the backward), ``optimizer`` (states and step).
+
+    Long context: ``context`` all_gather (keys and values first), ring, ulysses (all-to-all), or ``ulysses+ring``, which
+    swaps heads within ``context_inner`` neighbours and passes keys round between such groups. ``context_balance``:
+    zigzag or contiguous pieces of a sequence (see `workloads.packing`). ``documents``: lengths of those packed into a
+    sequence (``""``: one as long as it; see `workloads.documents`); ``document_seed`` draws where they stand, which
+    matters where pieces of a sequence lie on several ranks.
 
     Experts: ``routing`` says how unevenly tokens reach them (see `workloads.routing`); ``capacity``
     > 0 limits an expert to that many times its mean and drops the rest (``dropless`` false);
@@ -101,6 +107,10 @@ class Plan:
     secondary: int = 0
     offload: tuple[str, ...] = ()
     libraries: float = 0.0
+    documents: str = ""
+    document_seed: int = 0
+    context_balance: str = BALANCES[0]
+    context_inner: int = 0
 
     def __post_init__(self) -> None:
         """Check what the plan alone can tell; `check` does the rest against a model."""
@@ -118,11 +128,14 @@ class Plan:
             "recompute_layers",
             "comm_sms",
             "secondary",
+            "document_seed",
+            "context_inner",
             "libraries",
         ):
             if getattr(self, name) < 0:
                 raise PlanError(f"{name}={getattr(self, name)} must be 0 (automatic) or more")
         self._check_choices()
+        self._check_context()
         if sorted(self.order) != ["cp", "dp", "pp", "tp"]:
             raise PlanError(f"order={self.order} must name tp, cp, dp and pp once each")
         expert_ranks = self.tp * self.cp * self.dp
@@ -151,6 +164,23 @@ class Plan:
                 f"secondary={self.secondary} does not divide dp x cp = {self.dp * self.cp}"
             )
 
+    def _check_context(self) -> None:
+        if self.documents:
+            check_documents(self.documents, self.seq_len)
+        mixed, inner = self.context == "ulysses+ring", self.context_inner
+        if mixed and self.cp > 1 and not (1 < inner < self.cp and self.cp % inner == 0):
+            between = [d for d in range(2, self.cp) if self.cp % d == 0]
+            known = f"choose from {', '.join(map(str, between))}" if between else "raise cp"
+            raise PlanError(
+                f"context_inner={inner} with context='ulysses+ring' must be a divisor of cp={self.cp} between 1 and "
+                f"cp; {known}, or use context='ulysses' or 'ring'"
+            )
+        if inner and not (mixed and self.cp > 1):
+            raise PlanError(
+                f"context_inner={inner} with context={self.context!r} on cp={self.cp} has no effect; use "
+                f"context='ulysses+ring' with cp above 1, or context_inner=0"
+            )
+
     def _check_choices(self) -> None:
         choices: dict[str, tuple[str, ...] | list[str]] = {
             "schedule": list(SCHEDULES), "recompute": RECOMPUTE, "context": CONTEXT,
@@ -158,6 +188,7 @@ class Plan:
             "overlap_grad_reduce": SWITCH, "overlap_param_gather": SWITCH, "overlap_p2p": SWITCH,
             "overlap_tp": SWITCH, "overlap_ep": SWITCH, "overlap_shared": SWITCH,
             "dispatcher": DISPATCHERS, "dispatch_dtype": DISPATCH_DTYPES, "loss": LOSSES, "reduce_each": SWITCH,
+            "context_balance": BALANCES,
         }  # fmt: skip
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -197,6 +228,22 @@ class Plan:
         return self.pp * self.chunks
 
     @property
+    def ring_ranks(self) -> int:
+        """Ranks that hold different queries of a sequence inside attention: cp, but for those that swap heads."""
+        inner = {"ulysses": self.cp, "ulysses+ring": max(self.context_inner, 1)}
+        return self.cp // inner.get(self.context, 1)
+
+    @property
+    def uneven_context(self) -> bool:
+        """Whether context-parallel ranks may have unequal attention work."""
+        return self.ring_ranks > 1 and bool(self.documents or self.context_balance != BALANCES[0])
+
+    @property
+    def draws_documents(self) -> bool:
+        """Whether where documents stand makes a difference, and so every microbatch its own."""
+        return self.ring_ranks > 1 and bool(self.documents)
+
+    @property
     def dtype_bytes(self) -> float:
         """Bytes of an activation or a stored parameter (fp8 and nvfp4 keep both in bf16)."""
         return {"fp8": 2.0, "nvfp4": 2.0, "int8": 2.0}.get(self.dtype, DTYPE_BYTES[self.dtype])
@@ -222,117 +269,3 @@ class Plan:
 def plan_fields() -> dict[str, type]:
     """Names and types of what a plan may set (run files check against these)."""
     return {f.name: f.type for f in fields(Plan)}  # type: ignore[misc]
-
-
-def check(plan: Plan, model: Model) -> None:
-    """Raise `PlanError` when the plan cannot run the model."""
-    heads = model.num_heads
-    if heads % plan.tp:
-        raise PlanError(
-            f"tp={plan.tp} does not divide num_heads={heads}; choose tp from {divisors(heads)}"
-        )
-    for field, word, heads in _mixer_heads(model):
-        if heads % (plan.tp * plan.cp):
-            raise PlanError(
-                f"tp={plan.tp} x cp={plan.cp} does not divide {field}={heads}: {word} layers split heads over both; "
-                f"choose tp x cp from {divisors(heads)}"
-            )
-    if model.ffn_size and model.ffn_size % plan.tp:
-        raise PlanError(
-            f"tp={plan.tp} does not divide ffn_size={model.ffn_size}; choose tp from {divisors(model.ffn_size)}"
-        )
-    if plan.seq_len % (plan.cp * (plan.tp if plan.sequence_parallel else 1)):
-        raise PlanError(
-            f"cp={plan.cp}{f' x tp={plan.tp} (sequence_parallel)' if plan.sequence_parallel else ''} does not divide "
-            f"seq_len={plan.seq_len}"
-        )
-    slices = model.num_layers + 2
-    if plan.num_stages > slices:
-        raise PlanError(
-            f"pp={plan.pp} x chunks={plan.chunks} = {plan.num_stages} stages, more than the {model.num_layers} layers "
-            f"of {model.name} and its embedding and head; choose pp x chunks up to {slices}"
-        )
-    if plan.layout and (
-        len(plan.layout) != plan.num_stages or sum(plan.layout) != model.num_layers
-    ):
-        raise PlanError(
-            f"layout has {len(plan.layout)} stages and {sum(plan.layout)} layers; the plan has {plan.num_stages} "
-            f"stages and the model {model.num_layers} layers"
-        )
-    for broken in (*_expert_rules(plan, model), *_idle_options(plan, model)):
-        raise PlanError(broken)
-
-
-def _mixer_heads(model: Model) -> Iterator[tuple[str, str, int]]:
-    """Yield (field, kind, heads) of the mixers a model has beside attention."""
-    kinds = {kind.attention for kind in model.layer_kinds}
-    for word, field in (("mamba", "mamba_num_heads"), ("linear", "linear_num_key_heads")):
-        if word in kinds:
-            yield field, word, getattr(model, field)
-
-
-def _expert_rules(plan: Plan, model: Model) -> Iterator[str]:
-    """Yield what experts forbid."""
-    experts, width = model.num_experts, model.expert_ffn_size
-    if plan.ep > 1 and not experts:
-        yield f"ep={plan.ep} but {model.name} has no experts; use ep=1"
-    elif experts and experts % plan.ep:
-        yield f"ep={plan.ep} does not divide num_experts={experts}; choose ep from {divisors(experts)}"
-    if plan.etp > 1 and not experts:
-        yield f"etp={plan.etp} but {model.name} has no experts; use etp=1"
-    elif experts and width % plan.etp:
-        yield f"etp={plan.etp} does not divide expert_ffn_size={width}; choose etp from {divisors(width)}"
-    shared = model.shared_width
-    if shared % plan.tp:
-        yield f"tp={plan.tp} does not divide the shared experts' width {shared}; choose tp from {divisors(shared)}"
-    bidirectional = SCHEDULES[plan.schedule].placement_kind == "bidir"
-    pairs = plan.pp == 1 or bidirectional or "overlap" in SCHEDULES[plan.schedule].options
-    if plan.overlap_ep == "on" and not pairs:
-        yield (
-            f"overlap_ep='on' with schedule={plan.schedule!r} on pp={plan.pp} has no forward to pair a backward with; "
-            f"use schedule='interleaved' with chunks=2 or more, 'dualpipe', or pp=1"
-        )
-
-
-def _idle_options(plan: Plan, model: Model) -> Iterator[str]:
-    """Yield options that would have no effect."""
-    if plan.mtp and not model.num_mtp_layers:
-        yield f"mtp=true but {model.name} has no multi-token-prediction layers; set num_mtp_layers or mtp=false"
-    if plan.recompute_modules != ("core_attn",) and plan.recompute != "selective":
-        yield (
-            f"recompute_modules={list(plan.recompute_modules)} with recompute={plan.recompute!r} has no effect; set "
-            f"recompute='selective'"
-        )
-    if "op" in plan.recompute_modules and len(plan.recompute_modules) > 1:
-        yield f"recompute_modules={list(plan.recompute_modules)}: 'op' stands alone; name it, or the others"
-    if plan.recompute != "full":
-        for count, least in (("recompute_layers", 0), ("recompute_every", 1)):
-            if getattr(plan, count) != least:
-                yield (
-                    f"{count}={getattr(plan, count)} with recompute={plan.recompute!r} has no effect; set "
-                    f"recompute='full', or {count}={least}"
-                )
-    for module, there in (
-        ("mla_up_proj", model.is_mla), ("moe_act", model.is_moe), ("moe", model.is_moe),
-        ("shared_experts", model.shared_width > 0),
-    ):  # fmt: skip
-        if module in plan.recompute_modules and not there:
-            yield f"recompute_modules names {module!r}, which {model.name} does not have; leave it out"
-    if not model.is_moe:
-        for name, neutral in (
-            ("routing", UNIFORM), ("capacity", 0.0), ("dispatcher", "auto"), ("dispatch_dtype", ""),
-        ):  # fmt: skip
-            if getattr(plan, name) != neutral:
-                yield f"{name}={getattr(plan, name)!r} but {model.name} has no experts; leave it out"
-    for name, there, need in (
-        ("overlap_ep", plan.ep > 1, "ep above 1"),
-        ("overlap_shared", plan.ep > 1 and model.shared_width > 0, "shared experts and ep above 1"),
-    ):
-        if getattr(plan, name) == "on" and not there:
-            yield f"{name}='on' has no effect here: it needs {need}; use {name}='auto' or 'off'"
-
-
-def divisors(n: int) -> str:
-    """Return the divisors of n, for a message (the first dozen)."""
-    found = [d for d in range(1, n + 1) if n % d == 0]
-    return ", ".join(map(str, found[:12])) + (", ..." if len(found) > 12 else "")

@@ -23,7 +23,8 @@ from workloads.lower import lower
 from workloads.model import LayerKind, Model
 from workloads.models import model
 from workloads.pair import interleave, side_by_side
-from workloads.plan import Plan, check
+from workloads.plan import Plan
+from workloads.plan_check import check
 from workloads.routing import expert_shares, rank_loads
 from workloads.schedules.action import format_order, parse_order
 

@@ -5,7 +5,8 @@ import pytest
 from sim.errors import InputError, PlanError
 from workloads.lower import lower
 from workloads.model import Model
-from workloads.plan import Plan, check, divisors
+from workloads.plan import Plan
+from workloads.plan_check import check, divisors
 
 MODEL = Model(
     name="small", num_layers=8, hidden_size=768, num_heads=12, num_kv_heads=12, head_dim=64,
