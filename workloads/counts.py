@@ -99,7 +99,8 @@ def flops_per_token(
         forward += head_flops
     if mtp:
         extra = layer_flops_per_token(model, mtp_kind(model), seq_len, convention)
-        forward += model.num_mtp_layers * (extra + _product_flops(mtp_matrix(model)) + head_flops)
+        extra += _product_flops(mtp_matrix(model)) + head_flops
+        forward += model.num_mtp_layers * model.mtp_passes * extra
     return 3.0 * forward
 
 

@@ -69,7 +69,7 @@ def _last_load(model: Model, plan: Plan) -> float:
     layers = sum(n * layer_flops_per_token(model, kind, plan.seq_len) for kind, n in kinds)
     head = 2.0 * model.hidden_size * model.vocab_size
     load = head * model.num_layers / layers
-    return load + model.num_mtp_layers * (1.0 + load) if plan.mtp else load
+    return load + model.num_mtp_layers * model.mtp_passes * (1.0 + load) if plan.mtp else load
 
 
 def _balanced(layers: int, num_stages: int, last_load: float) -> list[int]:

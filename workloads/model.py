@@ -113,6 +113,10 @@ class Model:
     conv_size: int = 4
     # multi-token prediction
     num_mtp_layers: int = 0
+    # how often each of those is applied (a repeated layer looks that many tokens ahead)
+    mtp_passes: int = 1
+    # whether its makers keep it in the activations' precision where the rest is quantised
+    mtp_wide: bool = False
     # whether the maker counts the embedding lookup among the active parameters
     active_embedding: bool = True
 
@@ -193,7 +197,7 @@ def _mlp(model: Model, layer: int) -> str:
 _POSITIVE = ("num_layers", "hidden_size", "vocab_size", "norms_per_layer", "moe_every")
 _FLAGS = {
     "gated_mlp", "tied_embeddings", "norm_weight", "norm_bias", "embedding_norm", "qkv_bias",
-    "out_bias", "mlp_bias", "head_bias", "parallel_block", "router_bias", "shared_gate",
+    "out_bias", "mlp_bias", "head_bias", "parallel_block", "router_bias", "shared_gate", "mtp_wide",
     "attention_sinks", "attention_gate", "active_embedding",
 }  # fmt: skip
 _WORDS = {"positions": POSITIONS, "norm": NORMS, "qk_norm": QK_NORMS}

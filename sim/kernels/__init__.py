@@ -8,10 +8,12 @@ from sim.errors import InputError
 from sim.kernels.attention import attention_time
 from sim.kernels.gemm import gemm_time, grouped_gemm_time, steady
 from sim.kernels.memory import memory_time
-from sim.kernels.shapes import Attention, Gemm, GroupedGemm, Kernel, Memory
+from sim.kernels.scan import chunked_time
+from sim.kernels.shapes import Attention, Chunked, Gemm, GroupedGemm, Kernel, Memory
 
 MODELS: dict[type, Callable[[Any, Device], float]] = {
     Attention: attention_time,
+    Chunked: chunked_time,
     Gemm: gemm_time,
     GroupedGemm: grouped_gemm_time,
     Memory: memory_time,

@@ -144,4 +144,18 @@ class Memory:
     speed: float = 1.0
 
 
-Kernel = Gemm | GroupedGemm | Attention | Memory
+@dataclass(frozen=True, slots=True)
+class Chunked:
+    """One kernel of a state-space scan in chunks of tokens.
+
+    ``flops`` of its products; ``nbytes`` read and written once; ``scores``: products' results weighted by a decay, an
+    exponential each.
+    """
+
+    flops: float
+    nbytes: float
+    scores: float = 0.0
+    dtype: str = "bf16"
+
+
+Kernel = Gemm | GroupedGemm | Attention | Memory | Chunked

@@ -3,7 +3,9 @@
 Source: NVIDIA/Megatron-LM tests/functional_tests/test_cases/nemotron/nemotron3_super_release_gb200
 and NVIDIA-NeMo/Megatron-Bridge model verification card (Super: 123,611,033,088 parameters, every
 exported tensor, 12B active; experts run at width 1,024); NVIDIA Nemotron 3 Nano report, table 1
-(31.6B, 3.2B active without embeddings). In a pattern M is Mamba-2, E experts, * attention.
+(31.6B, 3.2B active without embeddings). Super's prediction layer is applied twice and stays in bf16 (NVIDIA-NeMo
+Megatron-Bridge 0.6.2, recipes/nemotronh: mtp_num_layers 2, mtp_use_repeated_layer, keep_mtp_spec_in_bf16); the FLOPs
+that framework counts a token, 84.3e9 at 8,192, agree with two. In a pattern M is Mamba-2, E experts, * attention.
 """
 
 from typing import Any
@@ -51,6 +53,6 @@ MODELS = (
     _hybrid(
         "nemotron-3-super-120b-a12b", SUPER, 4096, mamba_num_heads=128,
         num_experts=512, experts_per_token=22, expert_ffn_size=2688, shared_ffn_size=5376,
-        moe_latent_size=1024, num_mtp_layers=1,
+        moe_latent_size=1024, num_mtp_layers=1, mtp_passes=2, mtp_wide=True,
     ),
 )  # fmt: skip
