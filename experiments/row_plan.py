@@ -54,7 +54,7 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     values = _degrees(row, habits, notes)
     values |= _batch(row, values, habits, notes)
     values |= _sharding(row, values, habits, notes)
-    values |= _pipeline(row, model, values, notes)
+    values |= _pipeline(row, model, values, habits, notes)
     values |= experts_of(row, values, model, habits, notes)
     values |= _precision(row)
     values |= recompute_of(row, model, values, habits, notes)
@@ -72,9 +72,11 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
         and habits.per_op
         and (whole(row, "year") or COMPILED_LOSS) < COMPILED_LOSS
     ):
-        values["loss"] = "eager"
+        values["loss"] = "dropped"
+    elif habits.drops_logits and profile == "torch-fsdp":
+        values["loss"] = "dropped"
     if habits.tp_overlap and values["sequence_parallel"] and not model.is_moe:
-        profile = "megatron-core-tp-overlap"
+        values["overlap_tp"] = "on"
         notes.append("tp_comm_overlap: on, as the framework's recipes set it")
     values["attention"] = _attention(row, model, profile, notes)
     if habits.dropout:
@@ -144,7 +146,8 @@ def _batch(
 ) -> dict[str, Any]:
     """Return sequence length, global batch and microbatch: where not stated, by gradient accumulation, else 1.
 
-    A compiled step without accumulation is one microbatch; under a pipeline accumulation says nothing.
+    A compiled step without accumulation is one microbatch; under a pipeline accumulation says nothing, and torchtitan
+    cuts a rank's batch into one microbatch a pipeline rank.
     """
     dp, pp = degrees["dp"], degrees["pp"] > 1
     seq_len, batch = needed(row, "seq_len"), needed(row, "global_batch_sequences")
@@ -153,6 +156,8 @@ def _batch(
         share = max(1, batch // dp)
         whole_step = habits.profile == "xla" and not pp
         microbatch = max(1, share // steps) if steps and not pp else share if whole_step else 1
+        if pp and habits.one_each:
+            microbatch = max(1, share // degrees["pp"])
         notes.append(f"micro_batch not stated: {microbatch}")
     return {"seq_len": seq_len, "global_batch": batch, "microbatch": microbatch}
 
@@ -198,9 +203,9 @@ def _sharding(
 
 
 def _pipeline(
-    row: Row, model: Model, values: Mapping[str, Any], notes: list[str]
+    row: Row, model: Model, values: Mapping[str, Any], habits: Habits, notes: list[str]
 ) -> dict[str, Any]:
-    """Return schedule and chunks."""
+    """Return schedule and chunks; torchtitan's interleaved pipelines have two stages a rank where not stated."""
     stated, chunks = text(row, "schedule").lower(), whole(row, "vpp") or 1
     name = stated.split("(")[0].strip()
     if values["pp"] == 1:
@@ -210,8 +215,9 @@ def _pipeline(
         notes.append(f"schedule not stated: {name}")
     name = SCHEDULES.get(name, name)
     if name == "interleaved" and chunks == 1:
-        chunks = -(-model.num_layers // values["pp"])
-        notes.append(f"schedule interleaved, chunks not stated: {chunks}, one layer each")
+        chunks = habits.slices or -(-model.num_layers // values["pp"])
+        each = "the framework's default" if habits.slices else "one layer each"
+        notes.append(f"schedule interleaved, chunks not stated: {chunks}, {each}")
     folded = {"zb-v", "v-half", "v-min", "dualpipe", "dualpipev"}
     return {"chunks": 2 if name in folded else chunks, "schedule": name}
 

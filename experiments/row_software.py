@@ -16,7 +16,9 @@ class Habits:
     ``sequence_parallel`` whether tensor parallelism cuts the norms too; ``dispatcher`` how its recipes send tokens to
     experts (``""``: the profile's way); ``mtp`` whether they train multi-token prediction where a model has it;
     ``per_op`` whether its selective recomputation repeats every other product; ``gathers_once`` whether FSDP under a
-    pipeline gathers parameters once a step and reduces after the last microbatch; ``reserved`` whether its log states
+    pipeline gathers parameters once a step and reduces after the last microbatch; ``slices`` of the model a rank of an
+    interleaved pipeline holds (0: one a layer); ``one_each`` whether a batch is cut into one microbatch a pipeline rank;
+    ``drops_logits`` whether its loop lets go of the logits before the backward; ``reserved`` whether its log states
     the allocator's reserved memory; ``overlaps_zero3`` whether it overlaps what ZeRO-3 sends, if nothing else.
     """
 
@@ -31,6 +33,9 @@ class Habits:
     mtp: bool = False
     per_op: bool = False
     gathers_once: bool = False
+    slices: int = 0
+    one_each: bool = False
+    drops_logits: bool = False
     reserved: bool = False
     overlaps_zero3: bool = False
 
@@ -42,6 +47,7 @@ DEEPSPEED_3D = Habits(profile="megatron-deepspeed", dropout=True)
 MEGATRON = Habits(profile="megatron-core", context="ring", sequence_parallel=True)
 NEMO = replace(MEGATRON, tp_overlap=True)
 BRIDGE = replace(NEMO, dispatcher="deepep", mtp=True)
+BRIDGE_GRAPHS = replace(BRIDGE, profile="megatron-core-graphs")
 HAI = replace(MEGATRON, dispatcher="deepep", mtp=True)
 FSDP = Habits(profile="torch-fsdp", zero=3)
 META = replace(FSDP, sequence_parallel=True)
@@ -53,6 +59,9 @@ TITAN = Habits(
     sequence_parallel=True,
     per_op=True,
     gathers_once=True,
+    slices=2,
+    one_each=True,
+    drops_logits=True,
     reserved=True,
 )
 TITAN_COMPILED = replace(TITAN, profile="torch-compiled")
@@ -95,6 +104,11 @@ KERNELS = (
 """Words in a row's framework or notes -> the kernel of its attention core; the first that fits."""
 ROUNDS = {"v3.0": 2023.4, "v3.1": 2023.8}
 """When the code of an MLPerf training round was frozen."""
+CONTAINER = re.compile(r"container (\d\d\.\d\d)|main, jul-aug 2026")
+GRAPHS_SINCE = "26.06"
+"""Container from which Megatron-Bridge's recipes for Blackwell capture attention, router and experts in CUDA graphs
+(its performance configurations; those for Hopper do not)."""
+BLACKWELL = re.compile(r"\bgb?[23]00")
 COMPILED = re.compile(r"compil")
 
 
@@ -113,7 +127,21 @@ def habits_of(row: Row) -> tuple[Habits, str]:
         known = replace(DEEPSPEED_3D, overlaps_zero3=True)
     if known is TITAN and _compiled(row):
         known = TITAN_COMPILED
+    if known is BRIDGE and _graphs(row):
+        known = BRIDGE_GRAPHS
     return known, f"software {known.profile}: {software(known.profile).description}"
+
+
+def _graphs(row: Row) -> bool:
+    """Whether the recipe captured CUDA graphs.
+
+    >>> _graphs({"hardware": "GB200", "notes": "NeMo container 26.06; precision=MXFP8"})
+    True
+    """
+    found = CONTAINER.search(f"{text(row, 'framework')} {text(row, 'notes')}".lower())
+    if found is None or (found[1] or GRAPHS_SINCE) < GRAPHS_SINCE:
+        return False
+    return bool(BLACKWELL.search(text(row, "hardware").lower()))
 
 
 def _compiled(row: Row) -> bool:

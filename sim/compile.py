@@ -134,7 +134,8 @@ class _Compiler:
         kind = int(self.cluster.device_kind[self.device_of[rank]])
         key = (kind, id(op))
         if key not in self.durations:
-            self.durations[key] = kernel_time(op.kernel, self.devices[kind]) * self.slower
+            seconds = kernel_time(op.kernel, self.devices[kind], op.launches)
+            self.durations[key] = seconds * self.slower
         return self.durations[key]
 
     def _collective(self, rank_class: int, stream: str, op: Collective) -> Step:

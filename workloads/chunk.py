@@ -188,7 +188,9 @@ class Chunk:
 
     def _all_saved(self, unit: Unit) -> float:
         selective = self.sizes.plan.recompute == "selective"
-        return sum(p.saved - (p.recomputed_bytes if selective else 0.0) for p in unit.parts)
+        return sum(
+            p.saved - p.remade - (p.recomputed_bytes if selective else 0.0) for p in unit.parts
+        )
 
     def forward(self, variant: Variant) -> Lanes:
         """Return the ops of the forward pass, by stream."""

@@ -74,7 +74,7 @@ def num_active_params(model: Model, *, including: Iterable[str] | None = None) -
 
 
 def flops_per_token(
-    model: Model, seq_len: int, convention: str = "full", *, mtp: bool = False, head: bool = True
+    model: Model, seq_len: float, convention: str = "full", *, mtp: bool = False, head: bool = True
 ) -> float:
     """Return model FLOPs a token of one training step: forward, twice that backward, no recompute.
 
@@ -105,14 +105,14 @@ def flops_per_token(
 
 
 def layer_flops_per_token(
-    model: Model, kind: LayerKind, seq_len: int, convention: str = "full"
+    model: Model, kind: LayerKind, seq_len: float, convention: str = "full"
 ) -> float:
     """Return forward FLOPs a token of one layer of ``kind``: matrices, and attention or mixer."""
     products = sum(_product_flops(matrix) for matrix in layer_matrices(model, kind))
     return products + _MIXING_FLOPS[kind.attention](model, kind, seq_len, convention)
 
 
-def scores_per_token(model: Model, kind: LayerKind, seq_len: int, convention: str) -> float:
+def scores_per_token(model: Model, kind: LayerKind, seq_len: float, convention: str) -> float:
     """Return the attention scores a head computes a token, on average over the sequence."""
     if convention == "full":
         return float(seq_len)
@@ -126,29 +126,29 @@ def _product_flops(matrix: Matrix) -> float:
     return 2.0 * matrix.num_active_params
 
 
-def _softmax_flops(model: Model, kind: LayerKind, seq_len: int, convention: str) -> float:
+def _softmax_flops(model: Model, kind: LayerKind, seq_len: float, convention: str) -> float:
     scores = scores_per_token(model, kind, seq_len, convention)
     return 2.0 * model.num_heads * (model.qk_dim + model.v_dim) * scores
 
 
-def _mamba_flops(model: Model, kind: LayerKind, seq_len: int, convention: str) -> float:
+def _mamba_flops(model: Model, kind: LayerKind, seq_len: float, convention: str) -> float:
     """State update and read-out, 3 products of (head_dim, state) a head, and convolution."""
     inner = model.mamba_num_heads * model.mamba_head_dim
     conv = inner + 2 * model.mamba_num_groups * model.mamba_state_size
     return 6.0 * inner * model.mamba_state_size + 2.0 * conv * model.conv_size
 
 
-def _linear_flops(model: Model, kind: LayerKind, seq_len: int, convention: str) -> float:
+def _linear_flops(model: Model, kind: LayerKind, seq_len: float, convention: str) -> float:
     """Delta rule: read, correct, write, query a (key, value) state a head; and convolution."""
     state = model.linear_num_value_heads * model.linear_key_head_dim * model.linear_value_head_dim
     return 8.0 * state + 2.0 * _linear_conv_width(model) * model.conv_size
 
 
-def _no_flops(model: Model, kind: LayerKind, seq_len: int, convention: str) -> float:
+def _no_flops(model: Model, kind: LayerKind, seq_len: float, convention: str) -> float:
     return 0.0
 
 
-_MIXING_FLOPS: dict[str, Callable[[Model, LayerKind, int, str], float]] = {
+_MIXING_FLOPS: dict[str, Callable[[Model, LayerKind, float, str], float]] = {
     "full": _softmax_flops,
     "window": _softmax_flops,
     "mamba": _mamba_flops,

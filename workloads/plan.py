@@ -16,7 +16,7 @@ CONTEXT = ("all_gather", "ring", "ulysses", "ulysses+ring")
 TRAINING_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "nvfp4", "int8")
 ATTENTION = ("auto", "unfused", "fa1", "fa2", "fa3", "fa4", "cudnn", "triton", "te", "xla")
 SWITCH = ("auto", "on", "off")
-LOSSES = ("auto", "vocab_parallel", "eager", "compiled", "chunked")
+LOSSES = ("auto", "vocab_parallel", "eager", "dropped", "compiled", "chunked")
 OFFLOADS = ("activations", "optimizer")
 DISPATCHERS = ("auto", "alltoall", "allgather", "deepep")
 DISPATCH_DTYPES = ("", "fp8")
@@ -38,7 +38,8 @@ class Plan:
     ``recompute_every`` > 1 to one layer in so many. ``context`` is how attention spans ``cp``. ``layout``: layers of
     each stage, in stage order (``()``: even, see `workloads.layout`). ``order``: axes from fastest-varying rank to
     slowest. ``attention`` names the kernel of the attention core. Switches set to ``auto`` follow ``software``.
-    ``loss``: how cross-entropy holds logits (see `workloads.software`; ``chunked``: never whole, as Liger's kernel).
+    ``loss``: how cross-entropy holds logits (see `workloads.software`; ``dropped``: eager's, but for the logits
+    themselves, let go of before the backward; ``chunked``: never whole, as Liger's kernel).
 
     Data parallelism: ``reduce_each``: gradients are reduced after each microbatch (``auto``: where they are sharded,
     ZeRO-2 and 3, and there is no pipeline; else they accumulate unsharded until the last). ``secondary`` > 0: a second

@@ -5,7 +5,7 @@ that software needs (host launch time a kernel, ...) are the module constants be
 set of runs it was fitted on.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim.errors import PlanError, unknown
 from sim.units import MiB, us
@@ -16,6 +16,10 @@ Python and autograd's node as much again. An assumption between the 5 us of PyTo
 benchmarks and the 20 us of framework traces; not fitted."""
 HOST_LAUNCH_COMPILED = 1.0 * us
 """Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
+HOST_LAUNCH_MODULES = 40.0 * us
+"""Host seconds a kernel of Megatron-Core's Python: modules of Transformer Engine, dispatcher, autograd functions. Of
+10, 20, 30 and 40 us the one that fits the runs of the Megatron MoE Model Zoo (H100) best; dense models, whose kernels
+are long, do not notice. Megatron-Bridge's runs were in view."""
 EAGER_BANDWIDTH = 0.8
 """Share of the achieved bandwidth that PyTorch's unfused elementwise kernels reach. Of 1, 0.8 and 0.7 the one that
 fits the MosaicML rows on A100-40GB best; the other MosaicML rows (A100-80GB, H100) were in view."""
@@ -36,7 +40,8 @@ class Software:
     (else several passes); ``fused_bias``: bias gradients come out of a neighbouring kernel (else a
     pass over the output gradient); ``fused_residual``: so does the sum of the two gradients where a
     residual branches off; ``packed_qkv``: attention writes the gradients of q, k and v where the
-    projection reads them (else they are copied together); ``fused_wgrad``: weight gradients
+    projection reads them (else they are copied together); ``fused_cast``: kernels write what a product reads in its
+    8 or 4 bits (else a pass reads it again); ``fused_wgrad``: weight gradients
     accumulate into the fp32 buffer inside the GEMM; ``async_tp``: input-gradient collectives of a
     column-parallel layer overlap its weight gradient; ``overlap_tp``: GEMMs are cut into chunks
     that overlap their all-gather or reduce-scatter (user buffers);
@@ -51,8 +56,11 @@ class Software:
     tensor in its place, one kept a shape (Transformer Engine); ``keeps_outputs``: a pipeline stage
     keeps what it sent until its backward; ``flat_step``: DeepSpeed's optimizer: bf16 gradients
     beside their fp32 sums, and flat copies of its share while it steps; ``gather_lists``: ZeRO-3
-    gathers into and reduces from a list of a tensor a rank (`workloads.on_use`); ``bucket_values``:
-    gradients reduced at once (0: Megatron-Core's rule); ``loss``: how cross-entropy holds logits
+    gathers into, and reduces from, a list of one tensor a rank (see `workloads.on_use`); ``bucket_values``:
+    gradients reduced at once (0: Megatron-Core's rule); ``lazy_modules``: CUDA loads a kernel's code
+    when it is first used (the default since 12.2); ``rematerialises``: the compiler keeps no result
+    of elementwise kernels that its backward can make again from what is kept anyway (torch.compile's
+    min-cut partitioner); ``loss``: how cross-entropy holds logits
     (``vocab_parallel``: in fp32 beside the training precision; ``eager``: the same and two fp32
     gradients; ``compiled``: in the training precision, and so their gradient; ``chunked``: never
     whole); ``launch``: host seconds a kernel; ``dispatcher``: how tokens travel to experts
@@ -72,6 +80,7 @@ class Software:
     fused_bias: bool = False
     fused_residual: bool = False
     packed_qkv: bool = False
+    fused_cast: bool = False
     fused_wgrad: bool = True
     async_tp: bool = True
     overlap_tp: bool = False
@@ -87,6 +96,8 @@ class Software:
     flat_step: bool = False
     gather_lists: bool = False
     bucket_values: int = 0
+    lazy_modules: bool = True
+    rematerialises: bool = False
     loss: str = "vocab_parallel"
     launch: float = HOST_LAUNCH_EAGER
     dispatcher: str = "alltoall"
@@ -100,6 +111,7 @@ class Software:
 
 MEGATRON_2021 = Software(
     name="megatron-2021",
+    lazy_modules=False,
     attention="unfused",
     fused_wgrad=False,
     async_tp=False,
@@ -113,6 +125,7 @@ MEGATRON_2021 = Software(
 )
 MEGATRON_2022 = Software(
     name="megatron-2022",
+    lazy_modules=False,
     attention="unfused",
     overlap_grad_reduce=False,
     overlap_param_gather=False,
@@ -122,6 +135,7 @@ MEGATRON_2022 = Software(
 )
 MEGATRON_DEEPSPEED = Software(
     name="megatron-deepspeed",
+    lazy_modules=False,
     attention="unfused",
     fused_wgrad=False,
     async_tp=False,
@@ -141,16 +155,15 @@ MEGATRON_CORE = Software(
     fused_bias=True,
     packed_qkv=True,
     placeholders=True,
+    launch=HOST_LAUNCH_MODULES,
     description="Megatron-Core with Transformer Engine (NeMo, Megatron-Bridge): flash attention, overlapped reductions",
 )
-MEGATRON_CORE_TP_OVERLAP = Software(
-    name="megatron-core-tp-overlap",
-    attention="te",
-    fused_bias=True,
-    packed_qkv=True,
-    placeholders=True,
-    overlap_tp=True,
-    description="Megatron-Core with tp_comm_overlap (user buffers): GEMMs pipelined with their collectives",
+MEGATRON_CORE_GRAPHS = replace(
+    MEGATRON_CORE,
+    name="megatron-core-graphs",
+    launch=HOST_LAUNCH_COMPILED,
+    fused_cast=True,
+    description="Megatron-Core of 2026 on Blackwell: CUDA graphs; norms, activations and permutations write 8 bits",
 )
 TORCH_FSDP = Software(
     name="torch-fsdp",
@@ -166,6 +179,7 @@ TORCH_FSDP = Software(
 )
 TORCH_COMPILED = Software(
     name="torch-compiled",
+    rematerialises=True,
     attention="fa2",
     fused_residual=True,
     fused_wgrad=False,
@@ -198,7 +212,7 @@ SOFTWARE = {
         MEGATRON_2022,
         MEGATRON_DEEPSPEED,
         MEGATRON_CORE,
-        MEGATRON_CORE_TP_OVERLAP,
+        MEGATRON_CORE_GRAPHS,
         TORCH_FSDP,
         TORCH_COMPILED,
         XLA,

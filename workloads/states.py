@@ -77,8 +77,11 @@ def _placeholders(sizes: Sizes, units: Iterable[Unit]) -> float:
 
 
 def step_copies(sizes: Sizes, own: float) -> float:
-    """Bytes the optimizer's step takes for a while on a rank that updates ``own`` values: a bucket, flat gradients."""
-    if not sizes.software.flat_step:
+    """Bytes the optimizer's step takes for a while on a rank that updates ``own`` values: a bucket, flat gradients.
+
+    DeepSpeed's bf16 optimizer keeps its sums flat and reduces them in place: it copies nothing.
+    """
+    if not sizes.software.flat_step or sizes.plan.dtype == "bf16":
         return 0.0
     bucket = min(sizes.software.bucket_values, own * sizes.plan.dp) * grad_bytes(sizes)
-    return bucket + (0.0 if sizes.plan.dtype == "bf16" else own * (sizes.value + 4.0))
+    return bucket + own * (sizes.value + 4.0)

@@ -43,7 +43,7 @@ def test_a_row_becomes_its_run() -> None:
         64,
     )
     assert plan.sequence_parallel
-    assert plan.software == "megatron-core-tp-overlap"
+    assert (plan.software, plan.overlap_tp) == ("megatron-core", "on")
     assert (run.cluster.preset, run.cluster.num_devices) == ("h100-fat-tree", 64)
     assert run.model.num_layers == 80
 

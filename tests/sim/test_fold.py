@@ -172,7 +172,7 @@ PLANS = {
     "tp": {"tp": 4, "dp": 6},
     "tp sp": {"tp": 8, "dp": 3, "sequence_parallel": True, "zero": 1},
     "tp overlap": {
-        "tp": 4, "dp": 6, "sequence_parallel": True, "software": "megatron-core-tp-overlap",
+        "tp": 4, "dp": 6, "sequence_parallel": True, "software": "megatron-core", "overlap_tp": "on",
     },
     "gpipe": {"tp": 2, "pp": 3, "dp": 4, "schedule": "gpipe"},
     "1f1b": {"tp": 2, "pp": 2, "dp": 6, "sequence_parallel": True},

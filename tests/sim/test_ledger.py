@@ -213,7 +213,7 @@ def plans(draw: st.DrawFn) -> Plan:
         context=draw(st.sampled_from(["all_gather", "ring", "ulysses"])),
         overlap_p2p=draw(st.sampled_from(["on", "off"])),
         overlap_grad_reduce=draw(st.sampled_from(["on", "off"])),
-        software=draw(st.sampled_from(["megatron-core", "megatron-core-tp-overlap", "torch-fsdp", "xla"])),
+        software=draw(st.sampled_from(["megatron-core", "megatron-core-graphs", "torch-fsdp", "xla"])),
     )  # fmt: skip
 
 

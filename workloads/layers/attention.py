@@ -21,7 +21,7 @@ def attention_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     kv_heads = max(model.num_kv_heads // tp, 1)
     h = model.hidden_size
     window = model.window_size if kind.attention == "window" else 0
-    parts = [norm(sizes, "attn_norm")]
+    parts = [norm(sizes, "attn_norm", feeds=True)]
     if model.is_mla:
         parts += _latent_projections(sizes, heads)
         kv_heads = heads

@@ -16,17 +16,19 @@ EAGER_DROPOUT_ADD = 2.0
 """The same for dropout and addition in two kernels."""
 
 
-def norm(sizes: Sizes, name: str, *, branches: bool = True) -> Part:
+def norm(sizes: Sizes, name: str, *, branches: bool = True, feeds: bool = False) -> Part:
     """Return a norm: reads x, writes y; backward reads dy and x, writes dx, and adds the residual's gradient.
 
     Where that sum is not fused it is a kernel of its own; where no residual ``branches`` off before it there is none.
+    What ``feeds`` a product that keeps it is made again in the backward where the software rematerialises.
     """
     nbytes = sizes.local_hidden_bytes
+    remade = nbytes if feeds and sizes.rematerialises else 0.0
     width = sizes.model.hidden_size
     passes = EAGER_RMS_NORM if sizes.model.norm == "rms" else 1.0
-    backward = [sizes.elementwise(f"{name}.bwd", "norm", 3 * nbytes, "B", passes=passes)]
+    backward = [sizes.elementwise(f"{name}.bwd", "norm", 3 * nbytes + remade, "B", passes=passes)]
     if branches and sizes.software.fused_residual:
-        backward = [sizes.elementwise(f"{name}.bwd", "norm", 4 * nbytes, "B")]
+        backward = [sizes.elementwise(f"{name}.bwd", "norm", 4 * nbytes + remade, "B")]
     elif branches:
         backward.append(sizes.elementwise(f"{name}.sum", "add", 3 * nbytes, "B"))
     return Part(
@@ -34,6 +36,7 @@ def norm(sizes: Sizes, name: str, *, branches: bool = True) -> Part:
         forward=lanes(sizes.elementwise(name, "norm", 2 * nbytes, "F", passes=passes)),
         backward=lanes(*backward),
         saved=nbytes if passes == 1.0 or sizes.software.fused_elementwise else nbytes * EAGER_KEPT,
+        remade=remade,
         weights=float(width * (1 + int(sizes.model.norm_bias))) * float(sizes.model.norm_weight),
     )
 
@@ -54,17 +57,26 @@ def residual(sizes: Sizes, name: str) -> Part:
     )
 
 
-def activation(sizes: Sizes, name: str, width: int, tokens: float, *, gated: bool) -> Part:
-    """Return the MLP's non-linearity on (tokens, width): reads its input (two halves, if gated), writes one."""
+def activation(
+    sizes: Sizes, name: str, width: int, tokens: float, *, gated: bool, feeds: bool = False
+) -> Part:
+    """Return the MLP's non-linearity on (tokens, width): reads its input (two halves, if gated), writes one.
+
+    What ``feeds`` a product that keeps it is made again in the backward where the software rematerialises.
+    """
     one = tokens * width * sizes.value
+    remade = one if feeds and sizes.rematerialises else 0.0
     inputs = 2 * one if gated else one
     passes = EAGER_GATED if gated else 1.0
     return Part(
         name=name,
         forward=lanes(sizes.elementwise(name, "activation", inputs + one, "F", passes=passes)),
         backward=lanes(
-            sizes.elementwise(f"{name}.bwd", "activation", 2 * inputs + one, "B", passes=passes)
+            sizes.elementwise(
+                f"{name}.bwd", "activation", 2 * inputs + one + remade, "B", passes=passes
+            )
         ),
+        remade=remade,
         saved=inputs + (one if gated and not sizes.software.fused_elementwise else 0.0),
     )
 

@@ -12,6 +12,7 @@ from workloads.layers.sizes import Sizes
 LOGITS: dict[str, tuple[float, float]] = {
     "vocab_parallel": (4.0, 0.0),
     "eager": (4.0, 8.0),
+    "dropped": (4.0, 8.0),
     "compiled": (0.0, 2.0),
     "chunked": (0.0, 0.0),
 }
@@ -19,6 +20,7 @@ LOGITS: dict[str, tuple[float, float]] = {
 
 ``vocab_parallel``: Megatron-Core keeps the softmax in fp32 and turns it into the gradient in place. ``eager``: PyTorch
 keeps the log-softmax in fp32; its backward makes the gradients of the picked value and of its input, in fp32.
+``dropped``: torchtitan's loop deletes the logits before the backward, whose log-softmax does not need them.
 ``compiled``: one gradient."""
 
 
@@ -74,6 +76,8 @@ def head(sizes: Sizes, *, shared: bool = False) -> list[Part]:
     kept, made = LOGITS[sizes.loss]
     held = logits * (sizes.value + kept)
     more = logits * made
+    if sizes.loss == "dropped":
+        held = logits * kept
     if sizes.loss == "chunked":
         held = more = 0.0
     statistics = [

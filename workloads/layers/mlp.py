@@ -10,7 +10,7 @@ from workloads.model import LayerKind
 def mlp_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     """Return norm, MLP and residual of one layer."""
     inside = mlp(sizes, "mlp", sizes.model.ffn_size // sizes.plan.tp)
-    parts = [norm(sizes, "mlp_norm"), *(all_again(inside) if sizes.recomputes("mlp") else inside)]
+    parts = [norm(sizes, "mlp_norm", feeds=True), *(all_again(inside) if sizes.recomputes("mlp") else inside)]
     if sizes.recomputes("norm"):
         parts[1] = again(parts[1], parts[0].forward, parts[1].saved)
     if sizes.model.norms_per_layer == 4:
@@ -25,6 +25,6 @@ def mlp(sizes: Sizes, name: str, width: int) -> list[Part]:
     h, gated = model.hidden_size, model.gated_mlp
     return [
         column(sizes, f"{name}_up", h, width * (2 if gated else 1), bias=model.mlp_bias),
-        activation(sizes, f"{name}_act", width, sizes.tokens, gated=gated),
+        activation(sizes, f"{name}_act", width, sizes.tokens, gated=gated, feeds=True),
         row(sizes, f"{name}_down", width, h, bias=model.mlp_bias),
     ]

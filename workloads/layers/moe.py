@@ -148,13 +148,15 @@ def _grouped(
     mean, largest = rows / groups, trip.largest * sizes.plan.etp
     software = sizes.software
     grad = sizes.grad if software.fused_wgrad else sizes.value
+    # experts padded to one capacity are one batched product
+    each = groups if software.grouped_loop and sizes.plan.dropless else 1
 
     def product(label: str, n: int, k: int, phase: str, *, wgrad: bool = False) -> Compute:
         kernel = GroupedGemm(
             groups, mean, n, k, dtype=sizes.gemm_dtype, wgrad=wgrad, m_max=largest,
             out_bytes=grad if wgrad else sizes.value,
         )  # fmt: skip
-        return Compute(label, kernel, phase, launches=groups if software.grouped_loop else 1)
+        return Compute(label, kernel, phase, launches=each)
 
     weights = float(groups * inputs * outputs)
     wgrad: list[Op] = [product(f"{name}.wgrad", outputs, inputs, "W", wgrad=True)]
@@ -164,7 +166,6 @@ def _grouped(
                 f"{name}.grad_add", Memory("add", weights * (sizes.value + 2 * sizes.grad)), "W"
             )
         )
-    each = groups if software.grouped_loop else 1
     cast: tuple[Op, ...] = sizes.cast(f"{name}.cast", rows * inputs, "F", launches=each)
     if quantised:
         # tokens come quantised along rows: the weight gradient needs them along columns

@@ -34,6 +34,7 @@ class Part:
     in one pass, where communication of one hides under the other). ``saved``: bytes kept from
     forward until the backward; ``kept``: of those, until the weight gradient. ``recomputed``: what
     selective recomputation runs again first, and ``recomputed_bytes`` what it does not save.
+    ``remade``: bytes a neighbour saves that this part's backward makes again, so that nobody keeps them.
     ``weights``: parameters on this rank, ``expert_weights`` of them those of routed experts.
     """
 
@@ -46,6 +47,7 @@ class Part:
     kept: float = 0.0
     recomputed: Lanes = field(default_factory=dict)
     recomputed_bytes: float = 0.0
+    remade: float = 0.0
     weights: float = 0.0
     expert_weights: float = 0.0
 

@@ -82,6 +82,11 @@ class Sizes:
         return self.plan.recompute == "selective" and module in self.plan.recompute_modules
 
     @cached_property
+    def rematerialises(self) -> bool:
+        """Whether elementwise results that a product keeps are made again instead (not under recomputation's own rule)."""
+        return self.software.rematerialises and self.plan.recompute == "none"
+
+    @cached_property
     def wgrad_dtype(self) -> str:
         """Precision of weight gradients: int8 training (AQT) keeps them in bf16."""
         return "bf16" if self.gemm_dtype == "int8" else self.gemm_dtype
@@ -119,6 +124,8 @@ class Sizes:
         bits = DTYPE_BYTES[self.gemm_dtype]
         if bits >= self.value:
             return ()
+        if self.software.fused_cast:
+            return (Compute(name, Memory("cast", values * 2 * bits), phase),)
         kernel = Memory("cast", values * (self.value + 2 * bits))
         return (Compute(name, kernel, phase, launches=launches),)
 
