@@ -109,7 +109,7 @@ class _Compiler:
             case Compute():
                 step = Step(COMPUTE, op)
                 step.alone = self._kernel_seconds(rank_class, op)
-                step.launch = self.launch * op.launches
+                step.launch = self.launch * (op.launches + op.host_work)
                 step.need = -step.launch
                 step.kind = BANDWIDTH if isinstance(op.kernel, Memory) else SMS
             case Collective():

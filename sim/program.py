@@ -22,7 +22,8 @@ from sim.kernels.shapes import Kernel
 class Compute:
     """A kernel on the rank's device. ``phase``: F, B, W, R (recompute), O (optimizer).
 
-    ``starts``: semaphores it signals when it starts (what may run beside it).
+    ``launches``: pieces it comes in; ``host_work``: what the host does for it beside, in launches. ``starts``:
+    semaphores it signals when it starts (what may run beside it).
     """
 
     name: str
@@ -32,6 +33,7 @@ class Compute:
     waits: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
+    host_work: float = 0.0
 
 
 class Spread(NamedTuple):

@@ -216,6 +216,7 @@ class Chunk:
         """Return the ops of the fused backward pass, by stream."""
         found: list[Lanes] = []
         last_of_bucket = {bucket[-1]: bucket for bucket in self.buckets}
+        waits = variant.reduce and reduces_at_once(self.sizes.plan)
         for index in reversed(range(len(self.units))):
             unit = self.units[index]
             if variant.gather:
@@ -235,12 +236,14 @@ class Chunk:
                 found.extend(self._recomputed(part, index))
                 found.append(part.both)
             found.append(lanes(*self._temporary(unit, Free), *self._free_all(index)))
-            if variant.gather:
+            if variant.gather and not waits:
                 found.append(lanes(*self._drop(unit, variant)))
             if variant.reduce:
                 found.append(lanes(Allocate("gradients", self.fresh_gradients(index))))
             if variant.reduce and index in last_of_bucket:
                 found.append(lanes(*self._hand_over(unit)))
+            if variant.gather and waits:
+                found.append(lanes(*self._drop(unit, variant)))
         return join((*found, lanes(*self._widened())))
 
     def input_gradient(self, variant: Variant) -> Lanes:

@@ -126,6 +126,6 @@ def _listed(sizes: Sizes, found: Sequence[Tensor]) -> int:
 
 
 def _copies(launch: float, nbytes: float, phase: str, operations: int) -> Compute:
-    """Return a copy that the host makes in pieces."""
-    launches = round(operations * HOST_OPERATION / launch) if launch else 1
-    return Compute("lists", Memory("copy", nbytes), phase, launches=max(launches, 1))
+    """Return copies that keep the host busy longer than the device."""
+    work = operations * HOST_OPERATION / launch if launch else 0.0
+    return Compute("lists", Memory("copy", nbytes), phase, host_work=max(work - 1.0, 0.0))

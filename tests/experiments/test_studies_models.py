@@ -10,7 +10,6 @@ from experiments.studies import (
     activation_terms,
     column_row_duals,
     pipeline_batch,
-    ptd_against_zero3,
     strategy_table,
     tp_against_pp,
     weak_scaling,
@@ -20,15 +19,12 @@ from experiments.trial import (
     grouped,
     long_numbers,
     long_step_time,
-    megatron_gpt,
     numbers,
     run_config,
     trial,
     trial_run,
 )
-from sim.program import Collective
 from workloads.counts import num_params
-from workloads.lower import lower
 from workloads.plan import Plan
 
 RESULTS = Path(__file__).resolve().parent.parent.parent / "results"
@@ -84,20 +80,6 @@ def test_a_strategy_that_is_best_everywhere_is_named() -> None:
         {"strategy": ["a", "b"], **{c: [1.0, 2.0] for c in strategy_table.COLUMNS}}
     )
     assert strategy_table.dominating(frame) == ["a"]
-
-
-def test_gathers_on_use_move_the_same_bytes_in_twelve_times_as_many_calls() -> None:
-    plan = Plan(dp=8, zero=3, global_batch=8, seq_len=1024, software="megatron-deepspeed")
-    whole = lower(megatron_gpt(2, 1024, 16), plan)
-    cut = ptd_against_zero3.tensors_on_use(whole)
-
-    def gathers(program: object) -> list[float]:
-        (script,) = program.scripts  # type: ignore[attr-defined]  # a Program of one script
-        ops = [op for segment in script.streams["gather"] for op in segment.ops]
-        return [op.nbytes for op in ops if isinstance(op, Collective) and ".layer" in op.name]
-
-    assert len(gathers(cut)) == 12 * len(gathers(whole))
-    assert sum(gathers(cut)) == pytest.approx(sum(gathers(whole)), rel=1e-3)
 
 
 def test_a_ledger_is_grouped_under_five_heads_and_keeps_its_sum() -> None:
