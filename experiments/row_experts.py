@@ -34,6 +34,7 @@ def experts_of(
     named = next((name for pattern, name in DISPATCHERS if re.search(pattern, words)), "")
     if named or habits.dispatcher:
         found["dispatcher"] = named or habits.dispatcher
+        found |= {"dispatch_dtype": habits.dispatch_dtype, "comm_sms": habits.comm_sms}
     if not named and habits.dispatcher:
         notes.append(
             f"dispatcher not stated: {habits.dispatcher}, as the framework's recipes set it"

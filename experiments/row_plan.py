@@ -78,7 +78,7 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     if habits.tp_overlap and values["sequence_parallel"] and not model.is_moe:
         values["overlap_tp"] = "on"
         notes.append("tp_comm_overlap: on, as the framework's recipes set it")
-    values["attention"] = _attention(row, model, profile, notes)
+    values["attention"] = _attention(row, model, profile, habits, notes)
     if habits.dropout:
         notes.append("dropout: on, the default of Megatron-LM's GPT scripts")
     values["libraries"] = year_of(row)
@@ -87,14 +87,14 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     return plan, tuple(notes)
 
 
-def _attention(row: Row, model: Model, profile: str, notes: list[str]) -> str:
+def _attention(row: Row, model: Model, profile: str, habits: Habits, notes: list[str]) -> str:
     """Return the kernel of the attention core: as the row's words say, and as the model's bias allows."""
     if model.positions == "alibi" and profile.startswith("megatron-core"):
         notes.append("attention kernel: unfused, as the fused ones take no ALiBi bias")
         return "unfused"
     named = attention_of(row)
     if named == "auto" or profile.startswith("megatron-20"):
-        return "auto"
+        return habits.attention
     notes.append(f"attention kernel: {named}, as the row's words say")
     return named
 

@@ -14,7 +14,8 @@ class Habits:
     ``profile`` of `workloads.software`; ``zero`` and ``recompute`` its defaults; ``context`` how attention spans cp;
     ``dropout`` whether its GPT scripts drop out; ``tp_overlap`` whether its recipes set tp_comm_overlap;
     ``sequence_parallel`` whether tensor parallelism cuts the norms too; ``dispatcher`` how its recipes send tokens to
-    experts (``""``: the profile's way); ``mtp`` whether they train multi-token prediction where a model has it;
+    experts (``""``: the profile's way); ``dispatch_dtype`` and ``comm_sms`` with what and how many SMs;
+    ``attention`` its kernel of the attention core; ``mtp`` whether they train multi-token prediction where a model has it;
     ``per_op`` whether its selective recomputation repeats every other product; ``gathers_once`` whether FSDP under a
     pipeline gathers parameters once a step and reduces after the last microbatch; ``slices`` of the model a rank of an
     interleaved pipeline holds (0: one a layer); ``one_each`` whether a batch is cut into one microbatch a pipeline rank;
@@ -30,6 +31,9 @@ class Habits:
     tp_overlap: bool = False
     sequence_parallel: bool = False
     dispatcher: str = ""
+    dispatch_dtype: str = ""
+    comm_sms: int = 0
+    attention: str = "auto"
     mtp: bool = False
     per_op: bool = False
     gathers_once: bool = False
@@ -48,7 +52,9 @@ MEGATRON = Habits(profile="megatron-core", context="ring", sequence_parallel=Tru
 NEMO = replace(MEGATRON, tp_overlap=True)
 BRIDGE = replace(NEMO, dispatcher="deepep", mtp=True)
 BRIDGE_GRAPHS = replace(BRIDGE, profile="megatron-core-graphs")
-HAI = replace(MEGATRON, dispatcher="deepep", mtp=True)
+HAI = replace(
+    MEGATRON, dispatcher="deepep", dispatch_dtype="fp8", comm_sms=20, attention="fa2", mtp=True
+)
 FSDP = Habits(profile="torch-fsdp", zero=3)
 META = replace(FSDP, sequence_parallel=True)
 FUSED_TORCH = Habits(profile="torch-compiled", zero=0)

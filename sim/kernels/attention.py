@@ -74,17 +74,22 @@ def attention_constants(
     )
 
 
+ONE_WIDTH = ("fa1", "fa2")
+"""Kernels whose values are as wide as queries and keys: narrower ones (MLA's) are padded."""
+
+
 def attention_time(kernel: Attention, device: Device) -> float:
     """Return the seconds of a fused attention kernel."""
     c = attention_constants(device, kernel.implementation, kernel.direction, kernel.dtype)
     if kernel.num_scores <= 0.0:
         return c.start
     width = (kernel.head_dim + (kernel.v_head_dim or kernel.head_dim)) / 2.0
+    padded = max(kernel.head_dim / width, 1.0) if kernel.implementation in ONE_WIDTH else 1.0
     keys = kernel.num_scores / kernel.seq_q
     wasted = c.fill + (c.diagonal if kernel.causal else 0.0)
     # A matrix unit wider than a head works on the head's part of itself only (256-wide units of TPU v6e and 7x).
     unused = max(device.calibration.get("tile.width", 0.0) / width, 1.0)
-    work = kernel.flops * unused * (1.0 + c.softmax / width) * (1.0 + wasted / keys)
+    work = kernel.flops * padded * unused * (1.0 + c.softmax / width) * (1.0 + wasted / keys)
     length = kernel.seq_q if kernel.direction == "fwd" else kernel.seq_kv
     tiles = kernel.batch * kernel.heads * ceil(length / TILE)
     waves = ceil(tiles / device.compute_units) * device.compute_units / tiles
