@@ -2,7 +2,9 @@
 
 What those readers ask for: kernels of category ``kernel`` on numbered streams, communication named
 ``ncclDevKernel_...``, ``ProfilerStep#k`` annotations (the last of which they drop), the rank in ``distributedInfo``
-with a blank after its colon.
+with a blank after its colon. Those readers measure from a rank's first kernel to its last, so two marks (memsets of a
+nanosecond) stand at the step's start and end. A transfer is a kernel from its start to its end, without the wait for
+its peers; `sim.occupancy` splits a step as those readers do.
 """
 
 import json
@@ -106,6 +108,7 @@ def _events(timeline: Timeline, rank: int, plans: Plans) -> Iterator[str]:
                 f'{{"ph":"X","cat":"{cat}","name":"ProfilerStep#{step}",{where},'
                 f'"ts":{start / KILO:.3f},"dur":{length / KILO:.3f},"args":{{}}}}'
             )
+    yield from (_mark(at) for at in (0, max(end - 1, 0)))
     texts: dict[int, tuple[str, str]] = {}
     actions: dict[Action, str] = {}
     for number, name in _streams(timeline, rank_class):
@@ -124,6 +127,14 @@ def _events(timeline: Timeline, rank: int, plans: Plans) -> Iterator[str]:
                 f'"dur":{(stop - start) / KILO:.3f},"args":{{"device":0,"stream":{number},{args},'
                 f"{actions[span.action]}}}}}"
             )
+
+
+def _mark(at: int) -> str:
+    """A kernel of one nanosecond that does nothing, at a time in ns."""
+    return (
+        f'{{"ph":"X","cat":"gpu_memset","name":"Memset (Device)","pid":0,"tid":{FIRST_STREAM},'
+        f'"ts":{at / KILO:.3f},"dur":0.001,"args":{{"device":0,"stream":{FIRST_STREAM},"bytes":0}}}}'
+    )
 
 
 def _streams(timeline: Timeline, rank_class: int) -> list[tuple[int, str]]:
