@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.simulation import COMMUNICATOR_BYTES, CONTEXT_BYTES, FRAGMENTATION
+from experiments.simulation import FRAGMENTATION, outside_bytes
 from sim.cluster import Cluster
 from sim.collectives import Communicator
 from sim.device import Device
@@ -89,7 +89,7 @@ class Bounds:
             held = [replace(chunks[s], sizes=own) for s in ranks[rank]]
             states = sum(held_states(own, held, Sharding(plan)).values()) + _gathered(own, held)
             fullest = max(fullest, states + saved_of[rank])
-        outside = CONTEXT_BYTES + COMMUNICATOR_BYTES * _communicators(plan)
+        outside = outside_bytes(plan, _communicators(plan))
         return seconds, fullest * (1.0 + FRAGMENTATION) + outside
 
     def fits(self, nbytes: float) -> bool:

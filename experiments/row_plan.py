@@ -67,13 +67,9 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     if LIGER.search(text(row, "notes").lower()):
         profile, values["loss"] = "torch-compiled", "chunked"
         notes.append("Liger kernels: fused as compiled code is, logits in chunks")
-    elif (
-        profile == "torch-compiled"
-        and habits.per_op
-        and (whole(row, "year") or COMPILED_LOSS) < COMPILED_LOSS
+    elif habits.drops_logits and (
+        profile == "torch-fsdp" or (whole(row, "year") or COMPILED_LOSS) < COMPILED_LOSS
     ):
-        values["loss"] = "dropped"
-    elif habits.drops_logits and profile == "torch-fsdp":
         values["loss"] = "dropped"
     if habits.tp_overlap and values["sequence_parallel"] and not model.is_moe:
         values["overlap_tp"] = "on"

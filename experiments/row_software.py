@@ -18,7 +18,7 @@ class Habits:
     ``attention`` its kernel of the attention core; ``mtp`` whether they train multi-token prediction where a model has it;
     ``per_op`` whether its selective recomputation repeats every other product; ``gathers_once`` whether FSDP under a
     pipeline gathers parameters once a step and reduces after the last microbatch; ``slices`` of the model a rank of an
-    interleaved pipeline holds (0: one a layer); ``one_each`` whether a batch is cut into one microbatch a pipeline rank;
+    interleaved pipeline holds (0: one a layer); ``one_each`` whether a batch makes one microbatch a pipeline rank;
     ``drops_logits`` whether its loop lets go of the logits before the backward; ``reserved`` whether its log states
     the allocator's reserved memory; ``overlaps_zero3`` whether it overlaps what ZeRO-3 sends, if nothing else.
     """

@@ -26,8 +26,9 @@ from sim.metrics import (
 )
 from sim.program import num_ops
 from sim.timeline import Timeline
-from sim.units import TERA, GiB, MiB
+from sim.units import TERA, GiB, KiB, MiB
 from workloads.lower import lower
+from workloads.plan import Plan
 from workloads.routing import UNIFORM
 from workloads.software import software
 
@@ -35,13 +36,18 @@ CONTEXT_BYTES = 0.75 * GiB
 """Device memory of a process before the framework allocates any: CUDA context, kernels' code, library handles.
 
 Read by nvidia-smi for an idle PyTorch process on A100 and H100; not fitted."""
-COMMUNICATOR_BYTES = 256 * MiB
-"""Device memory of one communicator: 24 channels x two neighbours x buffers of 4 MiB (``NCCL_BUFFSIZE``) and those of
-the protocols for small messages. Reckoned, not measured; chosen with the BLOOM rows in view."""
-FRAGMENTATION = 0.05
+EAGER_CONTEXT_BYTES = 1343 * MiB
+"""The same where every kernel's code is loaded at the start (CUDA before 12.2, whose default is lazy loading): what
+Hugging Face's page on the anatomy of training memory reads after one small tensor; not fitted."""
+COMMUNICATOR_BYTES = 24 * 2 * (4 * MiB + 4800 * KiB + 512 * KiB)
+"""Device memory of one communicator: 24 channels x two neighbours x the buffers of NCCL's three protocols, as its
+``init.cc`` sizes them (Simple ``NCCL_BUFFSIZE`` 4 MiB; LL128 120 x 640 x 8 values of 8 bytes; LL 512 KiB). Reckoned,
+not measured nor fitted: few channels are used between two ranks, trees have more neighbours than rings."""
+FRAGMENTATION = 0.03
 """Share of live bytes an allocator holds on top (rounding, cached blocks); up to twice this is called borderline.
 
-Fitted on the BLOOM rows (nvidia-smi on A100, 2022); torchtitan's and DeepSpeed's logs alone would rather have 0.03."""
+Fitted on all rows of the table whose memory is the allocator's reserved or the driver's: torchtitan's, DeepSpeed's
+and BLOOM's alike (reserved over live of 1.03 +- 0.03 beside a constant)."""
 
 JITTER = 0.01
 """Standard deviation of the speeds of devices of one kind (see `sim.jitter`). Not measured: 0, 0.5, 1, 1.5 and 2 % were
@@ -93,10 +99,8 @@ class Result:
     def overhead_bytes(self) -> float:
         """Device memory outside the framework's allocator: context and communicators."""
         program = self.timeline.program
-        return CONTEXT_BYTES + COMMUNICATOR_BYTES * (
-            len([axis for axis, members in program.groups.items() if members.shape[1] > 1])
-            + len(program.peers)
-        )
+        axes = [axis for axis, members in program.groups.items() if members.shape[1] > 1]
+        return outside_bytes(self.config.plan, len(axes) + len(program.peers))
 
     def reserved_bytes(self, peak: Peak) -> float:
         """Bytes the allocator has taken: those of each category's own peak, and what rounding and blocks leave."""
@@ -172,6 +176,13 @@ class Result:
                 )
             ),
         }
+
+
+def outside_bytes(plan: Plan, communicators: int) -> float:
+    """Bytes of a device outside the allocator: context, and communicators (the one of all ranks besides)."""
+    lazy = software(plan.software).lazy_modules
+    context = CONTEXT_BYTES if lazy else EAGER_CONTEXT_BYTES
+    return context + COMMUNICATOR_BYTES * (communicators + (plan.num_devices > 1))
 
 
 def verdict(driver_bytes: float, live_bytes: float, capacity: float) -> str:

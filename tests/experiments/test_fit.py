@@ -1,7 +1,10 @@
 """What one change would make a plan fit."""
 
+import pytest
+
 from experiments.fit import changes, would_fit
 from experiments.runfile import build_run
+from experiments.simulation import outside_bytes
 from workloads.plan import Plan
 
 RUN = {
@@ -32,3 +35,14 @@ def test_13b_with_plain_data_parallelism_needs_more_than_one_change_or_a_large_o
     assert rows["plan.recompute=full"]["driver_bytes"] > 200e9
     assert rows["plan.zero=3"]["driver_bytes"] < rows["plan.zero=2"]["driver_bytes"]
     assert next(iter(rows.values()))["fits"] or not any(row["fits"] for row in rows.values())
+
+
+def test_outside_the_allocator_stand_context_and_communicators() -> None:
+    """24 channels to two neighbours, 4 MiB + 4,915,200 B + 512 KiB each (NCCL's init.cc); one communicator of all."""
+    one = 24 * 2 * (4 * 2**20 + 120 * 640 * 8 * 8 + 2**19)
+    plan = Plan(global_batch=8, seq_len=256, dp=8)
+    assert outside_bytes(plan, 3) - outside_bytes(plan, 1) == 2 * one
+    alone = outside_bytes(Plan(global_batch=8, seq_len=256), 0)
+    assert outside_bytes(plan, 0) - alone == one
+    old = Plan(global_batch=8, seq_len=256, software="megatron-2021")
+    assert outside_bytes(old, 0) - alone == pytest.approx(575 * 2**20)

@@ -70,6 +70,19 @@ def test_what_is_not_stated_is_assumed_and_listed() -> None:
         assert words in said
 
 
+def test_torchtitan_cuts_a_batch_into_a_microbatch_a_rank_and_two_stages_a_rank() -> None:
+    """Its defaults: pipeline_parallel_microbatches as many as ranks; two stages a rank of an interleaved schedule."""
+    row = ROW | {
+        "framework": "torchtitan",
+        "zero_stage_or_fsdp": "fsdp2 over 2",
+        "global_batch_sequences": "64",
+    }
+    row |= {"micro_batch": "", "vpp": "", "cp": "1", "gpus": "32", "grad_accum": "1"}
+    plan = run_of_row(row).plan
+    assert (plan.microbatch, plan.num_microbatches, plan.chunks) == (8, 4, 2)
+    assert plan.loss == "dropped"
+
+
 def test_accumulation_gives_the_microbatch_of_runs_without_a_pipeline() -> None:
     flat = ROW | {
         "pp": "1",

@@ -152,10 +152,30 @@ def test_an_offloaded_optimizer_takes_no_device_memory_and_steps_over_the_host()
 
 @pytest.mark.parametrize(
     ("loss", "bytes_a_logit"),
-    [("vocab_parallel", 6), ("eager", 14), ("compiled", 4), ("chunked", 0)],
+    [("vocab_parallel", 6), ("eager", 14), ("dropped", 12), ("compiled", 4), ("chunked", 0)],
 )
 def test_logits_by_kind_of_loss(loss, bytes_a_logit) -> None:
     assert held("logits", global_batch=1, loss=loss) == 256 * 2048 * bytes_a_logit
+
+
+def test_compiled_backwards_make_norms_and_activations_again() -> None:
+    """A layer of s tokens keeps x, h, q, k, v, o and the 4 h up-projected; not two norms, nor the 4 h activated."""
+    fields = {"global_batch": 1, "dp": 1}
+    once = 256 * 512 * 2
+    kept, all_of_it = (held("activations", software=s, **fields) for s in ("torch-compiled", "xla"))
+    assert all_of_it - kept == 4 * (2 + 4) * once
+    again = {"recompute": "full", **fields}
+    assert held("activations", software="torch-compiled", **again) == held(
+        "activations", software="xla", **again
+    )
+
+
+def test_deepspeed_widens_one_gradient_at_a_time() -> None:
+    """BF16_Optimizer: bf16 gradients of all, and an fp32 copy of the largest (the gated up-projection, 4096 x 512)."""
+    fields = {"software": "megatron-deepspeed", "dp": 2, "zero": 1}
+    assert held("buffers", **fields) == pytest.approx(2 * WEIGHTS + 4 * 4096 * 512)
+    own = WEIGHTS / 2
+    assert held("buffers", **fields, dtype="fp16") == pytest.approx(2 * WEIGHTS + 6 * own)
 
 
 def test_placeholders_are_one_weight_of_each_shape() -> None:
@@ -187,6 +207,8 @@ def test_placeholders_are_one_weight_of_each_shape() -> None:
             "recompute_modules": ("op",),
         },
         {"recompute": "selective", "recompute_modules": ("mlp", "norm")},
+        {"software": "torch-compiled", "pp": 2, "dp": 2, "schedule": "zb-h1"},
+        {"software": "megatron-deepspeed", "pp": 2, "dp": 2, "zero": 1},
     ],
 )
 def test_every_switch_gives_back_what_it_takes(fields, merged) -> None:

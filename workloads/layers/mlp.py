@@ -10,7 +10,10 @@ from workloads.model import LayerKind
 def mlp_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
     """Return norm, MLP and residual of one layer."""
     inside = mlp(sizes, "mlp", sizes.model.ffn_size // sizes.plan.tp)
-    parts = [norm(sizes, "mlp_norm", feeds=True), *(all_again(inside) if sizes.recomputes("mlp") else inside)]
+    parts = [
+        norm(sizes, "mlp_norm", feeds=True),
+        *(all_again(inside) if sizes.recomputes("mlp") else inside),
+    ]
     if sizes.recomputes("norm"):
         parts[1] = again(parts[1], parts[0].forward, parts[1].saved)
     if sizes.model.norms_per_layer == 4:

@@ -17,14 +17,13 @@ class Sizes:
 
     ``tokens``: of its context-parallel share; ``local_tokens``: those its norms and residuals work on (a tp-th of
     them with sequence parallelism). ``load``: what its experts get, where tokens go to experts unevenly.
-    ``context_place``: its place among the ranks that share a sequence (-1: their mean), ``draw``: which packing of
-    documents it sees.
+    ``context_place``: its place among the ranks that share a sequence, ``draw``: which packing of documents it sees.
     """
 
     model: Model
     plan: Plan
     load: Load | None = None
-    context_place: int = -1
+    context_place: int = 0
     draw: int = 0
 
     @cached_property
@@ -84,7 +83,7 @@ class Sizes:
 
     @cached_property
     def rematerialises(self) -> bool:
-        """Whether elementwise results that a product keeps are made again instead (not under recomputation's own rule)."""
+        """Whether results of elementwise kernels a product reads are made again (recomputation has its own rule)."""
         return self.software.rematerialises and self.plan.recompute == "none"
 
     @cached_property
