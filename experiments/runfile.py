@@ -21,6 +21,7 @@ from experiments.quantity import looks_like_quantity, parse_quantity
 from experiments.section import missing_fields, read_section, section_type, unknown_key
 from sim.errors import InputError, PlanError, unknown
 from topologies import CLUSTERS
+from workloads.documents import FILE, documents_text
 from workloads.hf_config import model_from_hf
 from workloads.model import Model
 from workloads.models import model as preset_model
@@ -81,7 +82,8 @@ def build_run(name: str, table: Table, folder: Path = Path()) -> RunConfig:
     """Return the run of a table as a run file has it; its ``hf_config`` path starts at ``folder``."""
     problems = [unknown_key("", key, _SECTIONS) for key in table if key not in _SECTIONS]
     sections = {key: _section(table, key, problems) for key in ("model", "cluster", "plan")}
-    values, wrong = read_section("plan", sections["plan"], section_type(Plan))
+    stated = _with_documents(sections["plan"], folder)
+    values, wrong = read_section("plan", stated, section_type(Plan))
     cluster, more = read_section("cluster", sections["cluster"], _Cluster)
     problems += wrong + more
     if not more and cluster["preset"] not in CLUSTERS:
@@ -265,6 +267,18 @@ def _plan(values: dict[str, Any], model: Model, num_devices: int | None) -> tupl
     plan = Plan(**{**values, "dp": num_devices // product})
     check(plan, model)
     return plan, num_devices
+
+
+def _with_documents(table: Table, folder: Path) -> Table:
+    """Return ``[plan]`` with documents as one text: a table of lengths and shares, or a CSV found from ``folder``."""
+    documents = table.get("documents")
+    if isinstance(documents, Mapping):
+        return {**table, "documents": documents_text(documents)}
+    if isinstance(documents, str) and documents.startswith(FILE):
+        beside = folder / documents.removeprefix(FILE)
+        if beside.is_file():
+            return {**table, "documents": f"{FILE}{beside}"}
+    return table
 
 
 def _parameter(key: str, value: object) -> object:

@@ -96,4 +96,4 @@ REPEATED: dict[str, Callable[[Model, LayerKind, int], float]] = {
     "shared_experts": _shared,
     "op": _halves,
 }
-"""Forward FLOPs a token of what each word of ``recompute_modules`` repeats in a layer; norms and activations count none."""
+"""Forward FLOPs a token of what each word of ``recompute_modules`` repeats in a layer; norms count none."""

@@ -79,7 +79,7 @@ def test_a_rank_that_does_not_exist_is_refused(timeline, tmp_path) -> None:
 def test_holistic_trace_analysis_agrees(timeline, tmp_path) -> None:
     hta = pytest.importorskip(
         "hta.trace_analysis",
-        reason="HolisticTraceAnalysis is not installed (it needs pandas below 3)",
+        reason="HolisticTraceAnalysis is not installed: pip install 'windtunnel[traces]' (pandas below 3)",
     )
     write_kineto(timeline, tmp_path)
     split = hta.TraceAnalysis(trace_dir=str(tmp_path)).get_temporal_breakdown(visualize=False)

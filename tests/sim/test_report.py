@@ -134,7 +134,10 @@ def test_the_same_run_gives_the_same_page(page, tmp_path) -> None:
 
 @pytest.fixture(scope="module")
 def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    api = pytest.importorskip(
+        "playwright.sync_api",
+        reason="playwright is not installed: pip install 'windtunnel[browser]'",
+    )
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         pytest.skip("no Chromium is installed")

@@ -30,9 +30,9 @@ def spread_of(plan: Plan) -> Spread:
 
 
 def _scores(sizes: Sizes, window: int) -> np.ndarray:
-    """Return the scores a head and sequence of this rank in each step of a ring; where ranks are alike, their mean."""
+    """Return the scores a head and sequence of this rank in each step of a ring; where all are alike, their mean."""
     found = step_scores(spread_of(sizes.plan), window, sizes.draw)
-    if sizes.plan.uneven_context:
+    if sizes.plan.uneven_context and sizes.context_place >= 0:
         return np.asarray(found[sizes.context_place])
     return np.asarray(found.mean(axis=0))
 

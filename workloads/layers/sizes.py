@@ -17,13 +17,14 @@ class Sizes:
 
     ``tokens``: of its context-parallel share; ``local_tokens``: those its norms and residuals work on (a tp-th of
     them with sequence parallelism). ``load``: what its experts get, where tokens go to experts unevenly.
-    ``context_place``: its place among the ranks that share a sequence, ``draw``: which packing of documents it sees.
+    ``context_place``: its place among the ranks that share a sequence (-1: their mean), ``draw``: which packing of
+    documents it sees.
     """
 
     model: Model
     plan: Plan
     load: Load | None = None
-    context_place: int = 0
+    context_place: int = -1
     draw: int = 0
 
     @cached_property
