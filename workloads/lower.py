@@ -42,20 +42,19 @@ NEXT, PREVIOUS = "pp.next", "pp.prev"
 def lower(model: Model, plan: Plan) -> Program:
     """Return the program of one training step; raise `PlanError` if the plan cannot run the model."""
     check(plan, model)
-    sizes = Sizes(model, plan)
+    sizes, sharding = Sizes(model, plan), Sharding(plan)
     placement, orders = pipeline(model, plan)
     contents, assumed = stage_contents(model, plan, placement.num_stages)
-    sharding = Sharding(plan)
     known: dict[tuple[StageContent, int, int], Chunk] = {}
     parts: Known = {}
     places, script_of_rank = script_places(model, plan)
     scripts = []
     for place in places:
         rank, here = place[0], replace(sizes, context_place=place[2])
-        held = [contents[placement.stage(rank, c)] for c in range(placement.chunks)]
-        own = [
-            known.setdefault((c, *place[1:]), Chunk(here, c, place[1], known=parts)) for c in held
-        ]
+        own = []
+        for content in (contents[placement.stage(rank, c)] for c in range(placement.chunks)):
+            made = Chunk(here, content, place[1], known=parts)
+            own.append(known.setdefault((content, *place[1:]), made))
         scripts.append(_Rank(here, sharding, placement, rank, own).script(orders[rank]))
     return Program(
         scripts=tuple(scripts),
@@ -77,8 +76,7 @@ def _groups(sizes: Sizes, sharding: Sharding) -> dict[str, np.ndarray]:
     if plan.tp * plan.pp > 1:
         found["model"] = groups(plan, ("tp", "pp"))
     if _tied_apart(sizes):
-        ends = groups(plan, ("pp",))
-        found["embedding"] = ends[:, [0, -1]]
+        found["embedding"] = groups(plan, ("pp",))[:, [0, -1]]
     found |= context_groups(plan, found["cp"])
     found = {axis: members for axis, members in found.items() if members.shape[1] > 1}
     if plan.offload:
