@@ -33,10 +33,13 @@ class Reader:
     dialect: Dialect
     name: str
     assumptions: list[str] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
 
     def get(self, what: str) -> Any:
         """Return the first spelling of ``what`` that is present and not null, else None."""
-        for key in SPELLINGS.get(what, (what,)):
+        spellings = SPELLINGS.get(what, (what,))
+        self.used.update(spellings)
+        for key in spellings:
             value = self.config.get(key)
             if value is not None:
                 return value
@@ -99,6 +102,8 @@ def model_from_hf(config: Config, name: str = "") -> tuple[Model, tuple[str, ...
         numbers |= read(reader, numbers)
     numbers |= {"num_mtp_layers": reader.count("num_mtp_layers")}
     numbers.pop("moe_flags", None)
+    if "num_experts" in numbers:
+        hf_layers.unused(reader, reader.used)
     return Model(**numbers), tuple(reader.assumptions)
 
 

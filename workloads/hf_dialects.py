@@ -28,14 +28,20 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "num_experts": ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"),
     "experts_per_token": (
         "num_experts_per_tok", "experts_per_token", "moe_topk", "moe_top_k", "moe_k",
-        "top_k_experts",
+        "top_k_experts", "num_selected_experts",
     ),
     "expert_ffn_size": ("moe_intermediate_size", "expert_intermediate_size", "expert_ffn_size"),
-    "num_shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
+    "num_shared_experts": (
+        "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert",
+    ),
     "shared_ffn_size": (
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
         "shared_intermediate_size",
     ),
+    "num_routing_groups": ("n_group", "num_expert_group", "moe_router_num_groups"),
+    "routed_groups_per_token": ("topk_group", "topk_groups", "moe_router_group_topk"),
+    "moe_step": ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"),
+    "last_moe": ("moe_layer_end_index",),
     "first_dense": ("first_k_dense_replace", "moe_layer_start_index"),
     "window_size": (
         "sliding_window", "sliding_window_size", "attention_chunk_size", "window_size",
@@ -46,7 +52,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "mamba_num_groups": ("n_groups", "mamba_num_groups"),
     "conv_size": ("conv_kernel", "linear_conv_kernel_dim"),
     "window_period": ("sliding_window_pattern", "_sliding_window_pattern"),
-    "num_mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_layers"),
+    "num_mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_layers", "num_mtp_modules"),
     "attention_bias": ("attention_bias", "qkv_bias", "add_qkv_bias", "use_qkv_bias"),
     "use_bias": ("use_bias", "bias", "include_bias", "enable_bias"),
     "mlp_bias": ("mlp_bias",),
@@ -63,6 +69,18 @@ FLATTENED = ("attn_config", "ffn_config")
 """Where some keep parts of the language model's own numbers."""
 
 IGNORED_PARTS = ("vision_config", "audio_config", "vision_tower", "mm_projector_type", "vit_config")
+
+EXPERT_WORDS = ("expert", "moe", "router", "n_group", "topk_group")
+"""What the name of a key about experts has in it."""
+
+WITHOUT_COST = (
+    "norm_topk_prob", "norm_topk", "routed_scaling_factor", "router_aux_loss_coef", "output_router_logits",
+    "router_jitter_noise", "router_z_loss_coef", "moe_router_enable_expert_bias", "moe_router_dtype",
+    "router_dtype", "moe_router_topk_scaling_factor", "use_expert_bias", "expert_bias", "moe_aux_loss_coeff",
+    "moe_loss_weight", "moe_normalize_expert_weights", "router_scaling_factor", "router_score_function",
+    "moe_apply_router_weight_on_input", "router_bias_update_rate", "moe_jitter_eps", "router_bias",
+)  # fmt: skip
+"""Keys that change what experts learn, not what they cost."""
 
 LAYER_WORDS = {
     "full_attention": "full",
@@ -99,6 +117,8 @@ REFUSED: dict[str, str] = {
     "gemma4": "two head widths by layer", "gemma4_text": "two head widths by layer",
     "openelm": "widths that differ by layer", "nemotron-nas": "widths that differ by layer",
     "deepseek_v32": "sparse attention by an indexer", "deepseek_v4": "compressed attention",
+    "longcat_flash": "two attentions a layer, experts that compute nothing",
+    "step3": "factorised attention", "step3_text": "factorised attention",
     "albert": "layers that share weights", "arctic": "a dense MLP beside the experts",
 }  # fmt: skip
 """model_type -> why a `Model` cannot be it."""

@@ -1,10 +1,10 @@
 """Layers of a config.json: which are mixtures of experts, which attend within a window."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from sim.errors import PlanError
-from workloads.hf_dialects import HYBRID_LETTERS, LAYER_WORDS, Dialect
+from workloads.hf_dialects import EXPERT_WORDS, HYBRID_LETTERS, LAYER_WORDS, WITHOUT_COST, Dialect
 from workloads.model import LayerKind
 
 
@@ -46,9 +46,30 @@ def experts(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:
             "shared_ffn_size": width or ffn,
             "shared_gate": reader.dialect.shared_gate,
         }
+    numbers |= _groups(reader, num)
     if reader.get("hybrid_pattern"):
         return numbers | {"moe_latent_size": reader.count("moe_latent_size")}
     return numbers | _which_moe(reader, so_far["num_layers"])
+
+
+def _groups(reader: Reads, num_experts: int) -> dict[str, int]:
+    """Return groups of experts and how many of them a token reaches (node-limited routing), where that is a limit."""
+    groups, reached = reader.count("num_routing_groups"), reader.count("routed_groups_per_token")
+    if groups <= 1 or reader.get("topk_method") == "greedy":
+        return {}
+    if not reached:
+        reader.assume(f"topk_group is absent: a token reaches experts of all {groups} groups")
+        return {}
+    return {"num_routing_groups": groups, "routed_groups_per_token": reached}
+
+
+def unused(reader: Reads, used: Collection[str]) -> None:
+    """Note what a config says about experts that nothing here asks for."""
+    for key, value in reader.config.items():
+        about = any(word in key for word in EXPERT_WORDS)
+        plain = isinstance(value, int | float | str) and value not in (False, 0, "")
+        if about and plain and key not in used and key not in WITHOUT_COST:
+            reader.assume(f"{key}={value!r} is not represented: experts are read without it")
 
 
 def _which_moe(reader: Reads, layers: int) -> dict[str, Any]:
@@ -74,13 +95,19 @@ def _moe_flags(reader: Reads, layers: int) -> list[bool]:
         return [i in set(listed) for i in range(layers)]
     frequency = reader.get("moe_layer_freq")
     if isinstance(frequency, Sequence) and not isinstance(frequency, str):
+        if len(frequency) < layers:
+            raise PlanError(
+                f"model {reader.name!r}: moe_layer_freq states {len(frequency)} layers of {layers}; give one number, "
+                f"or 0 or 1 for each layer"
+            )
         return [bool(f) for f in list(frequency)[:layers]]
-    first = reader.count("first_dense")
-    every = reader.count("decoder_sparse_step") or reader.count("interleave_moe_layer_step") or 1
+    first, every = reader.count("first_dense"), reader.count("moe_step") or 1
+    last = reader.count("last_moe", -1) % layers
     dense = set(reader.get("mlp_only_layers") or ())
     if frequency:
-        return [i >= first and i % int(frequency) == 0 for i in range(layers)]
-    return [i >= first and (i + 1) % every == 0 and i not in dense for i in range(layers)]
+        every = reader.count("moe_layer_freq")
+        return [i >= first and i % every == 0 for i in range(layers)]
+    return [first <= i <= last and (i + 1) % every == 0 and i not in dense for i in range(layers)]
 
 
 def pattern(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,3 +117,65 @@ def test_unknown_model_type_is_read_and_said() -> None:
     model, notes = model_from_hf(config("llama3-8b") | {"model_type": "novel"})
     assert num_params(model) == COUNTS["llama3-8b"]
     assert any("'novel' is not known" in note for note in notes)
+
+
+def test_node_limited_routing_is_read() -> None:
+    text = config("deepseek-v3")
+    model, notes = model_from_hf(text)
+    assert (model.num_routing_groups, model.routed_groups_per_token) == (8, 4)
+    assert not notes
+    greedy, _ = model_from_hf(text | {"topk_method": "greedy"})
+    assert greedy.num_routing_groups == 0
+    one, _ = model_from_hf(text | {"n_group": 1, "topk_group": 1})
+    assert one.num_routing_groups == 0
+    del text["topk_group"]
+    model, notes = model_from_hf(text)
+    assert model.num_routing_groups == 0
+    assert "topk_group is absent: a token reaches experts of all 8 groups" in notes
+
+
+def test_groups_that_do_not_divide_experts_are_refused() -> None:
+    with pytest.raises(PlanError, match=r"num_routing_groups=7 .* must divide num_experts=256"):
+        model_from_hf(config("deepseek-v3") | {"n_group": 7})
+
+
+@pytest.mark.parametrize(
+    ("keys", "mixtures"),
+    [
+        ({"moe_layer_freq": 2}, [4, 6]),
+        ({"moe_layer_freq": [0, 1, 1, 0, 0, 0, 0, 1]}, [1, 2, 7]),
+        ({"first_k_dense_replace": 5}, [5, 6, 7]),
+        ({"moe_layer_freq": None, "moe_layer_interval": 3, "first_k_dense_replace": 0}, [2, 5]),
+        ({"moe_layer_freq": None, "moe_layer_start_index": 1, "moe_layer_end_index": 4,
+          "first_k_dense_replace": None}, [1, 2, 3, 4]),
+        ({"moe_layer_freq": None, "moe_layer_end_index": -1}, [3, 4, 5, 6, 7]),
+    ],
+)  # fmt: skip
+def test_which_layers_are_mixtures(keys, mixtures) -> None:
+    model, _ = model_from_hf(config("deepseek-v3") | {"num_hidden_layers": 8} | keys)
+    assert [i for i, kind in enumerate(model.layer_kinds) if kind.mlp == "moe"] == mixtures
+
+
+def test_what_a_config_says_about_experts_in_vain_is_listed() -> None:
+    known = {"norm_topk_prob": True, "router_aux_loss_coef": 0.001, "expert_capacity": 0}
+    _, notes = model_from_hf(config("deepseek-v3") | known)
+    assert not notes
+    _, notes = model_from_hf(config("deepseek-v3") | {"zero_expert_num": 4})
+    assert notes == ("zero_expert_num=4 is not represented: experts are read without it",)
+
+
+def test_a_frequency_list_too_short_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"moe_layer_freq states 2 layers of 61; give one number"):
+        model_from_hf(config("deepseek-v3") | {"moe_layer_freq": [0, 1]})
+
+
+def test_more_experts_a_token_than_there_are_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"experts_per_token=9 must be between 1 and num_experts=8"):
+        model_from_hf(config("mixtral-8x7b") | {"num_experts_per_tok": 9})
+
+
+def test_a_mixture_without_a_choice_is_named() -> None:
+    text = config("mixtral-8x7b")
+    del text["num_experts_per_tok"]
+    with pytest.raises(PlanError, match="num_experts_per_tok"):
+        model_from_hf(text)
