@@ -13,6 +13,7 @@ from workloads.layers import Part, Sizes, layer_parts, with_load
 from workloads.layers.ends import embedding, head
 from workloads.layers.mtp import mtp_parts
 from workloads.layers.part import COMPUTE, Lanes, join, lanes
+from workloads.layers.precision import of_layer
 from workloads.layout import StageContent
 from workloads.model import LayerKind
 from workloads.offload import AHEAD, BACK_AGAIN, fetch, store
@@ -114,8 +115,8 @@ class Chunk:
 
     def _layer(self, kind: LayerKind, number: int) -> tuple[Part, ...]:
         """Return the parts of a layer; those of experts by how many tokens come here."""
-        sizes = self._drawn
-        key = (kind, sizes.context_place, sizes.draw)
+        sizes = of_layer(self._drawn, number)
+        key = (kind, sizes.context_place, sizes.draw, sizes.plan.dtype)
         if key not in self.known:
             self.known[key] = tuple(layer_parts(sizes, kind))
         if sizes.plan.routing == UNIFORM or kind.mlp != "moe":

@@ -117,6 +117,8 @@ class Model:
     mtp_passes: int = 1
     # whether its makers keep it in the activations' precision where the rest is quantised
     mtp_wide: bool = False
+    # whether training in 4 bits leaves some of it in more: see `workloads.layers.precision`
+    fp4_mixed: bool = False
     # whether the maker counts the embedding lookup among the active parameters
     active_embedding: bool = True
 
@@ -197,8 +199,8 @@ def _mlp(model: Model, layer: int) -> str:
 _POSITIVE = ("num_layers", "hidden_size", "vocab_size", "norms_per_layer", "moe_every")
 _FLAGS = {
     "gated_mlp", "tied_embeddings", "norm_weight", "norm_bias", "embedding_norm", "qkv_bias",
-    "out_bias", "mlp_bias", "head_bias", "parallel_block", "router_bias", "shared_gate", "mtp_wide",
-    "attention_sinks", "attention_gate", "active_embedding",
+    "out_bias", "mlp_bias", "head_bias", "parallel_block", "router_bias", "shared_gate",
+    "attention_sinks", "attention_gate", "active_embedding", "mtp_wide", "fp4_mixed",
 }  # fmt: skip
 _WORDS = {"positions": POSITIONS, "norm": NORMS, "qk_norm": QK_NORMS}
 _OTHER = {"name", "layer_types", *_FLAGS, *_WORDS}

@@ -9,6 +9,7 @@ from workloads.layers.mamba import mamba_block
 from workloads.layers.mlp import mlp_block
 from workloads.layers.moe import experts, moe_block
 from workloads.layers.part import Part
+from workloads.layers.precision import kept
 from workloads.layers.sizes import Sizes
 from workloads.model import LayerKind
 
@@ -41,7 +42,7 @@ def mixer_parts(sizes: Sizes, kind: LayerKind) -> list[Part]:
             f"{sizes.model.name}: layers of kind {kind.attention!r} cannot be lowered yet; "
             f"kinds: {', '.join(MIXERS)}"
         )
-    return MIXERS[kind.attention](sizes, kind)
+    return MIXERS[kind.attention](kept(sizes, kind.attention), kind)
 
 
 def mlp_parts(sizes: Sizes, kind: LayerKind) -> list[Part]:

@@ -10,6 +10,7 @@ from sim.program import Collective, Compute, Op
 from workloads.layers.elementwise import norm, residual
 from workloads.layers.linear import column, row
 from workloads.layers.part import Part, lanes
+from workloads.layers.precision import kept
 from workloads.layers.scan import Scan, scan_backward, scan_forward
 from workloads.layers.sizes import Sizes
 from workloads.model import LayerKind
@@ -29,7 +30,7 @@ def mamba_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
         convolution(sizes, "mamba_conv", mixed, inner + heads),
         _scan(sizes, heads, groups, width),
         gated_norm(sizes, "mamba_gate", inner, gated=False),
-        row(sizes, "mamba_out", inner, model.hidden_size),
+        row(kept(sizes, "mamba_out"), "mamba_out", inner, model.hidden_size),
         residual(sizes, "mamba_add"),
     ]
 

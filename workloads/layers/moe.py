@@ -13,6 +13,7 @@ from workloads.layers.elementwise import activation, norm, residual
 from workloads.layers.linear import replicated
 from workloads.layers.mlp import mlp
 from workloads.layers.part import COMPUTE, EP, Lanes, Part, again, join, lanes
+from workloads.layers.precision import kept
 from workloads.layers.sizes import Sizes
 from workloads.layers.travel import Travel, small, travel
 from workloads.model import LayerKind
@@ -26,8 +27,9 @@ def moe_block(sizes: Sizes, kind: LayerKind) -> list[Part]:
         parts[1] = again(parts[1], parts[0].forward, parts[1].saved)
     shared = _shared(sizes)
     latent = model.moe_latent_size
-    inward = [replicated(sizes, "latent_down", model.hidden_size, latent)] if latent else []
-    outward = [replicated(sizes, "latent_up", latent, model.hidden_size)] if latent else []
+    projected = kept(sizes, "latent")
+    inward = [replicated(projected, "latent_down", model.hidden_size, latent)] if latent else []
+    outward = [replicated(projected, "latent_up", latent, model.hidden_size)] if latent else []
     if sizes.plan.switch("overlap_shared") and shared and sizes.plan.ep > 1:
         dispatch, *inside, combine = experts(sizes)
         up, down = shared[:-1], shared[-1:]

@@ -53,6 +53,6 @@ MODELS = (
     _hybrid(
         "nemotron-3-super-120b-a12b", SUPER, 4096, mamba_num_heads=128,
         num_experts=512, experts_per_token=22, expert_ffn_size=2688, shared_ffn_size=5376,
-        moe_latent_size=1024, num_mtp_layers=1, mtp_passes=2, mtp_wide=True,
+        moe_latent_size=1024, num_mtp_layers=1, mtp_passes=2, mtp_wide=True, fp4_mixed=True,
     ),
 )  # fmt: skip
