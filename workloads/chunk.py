@@ -78,7 +78,7 @@ class Variant:
     reduce: bool = False
 
 
-Known = dict[tuple[LayerKind, int, int], tuple[Part, ...]]
+Known = dict[tuple[LayerKind, int, int, str], tuple[Part, ...]]
 """Parts of a layer by its kind, the place on cp and the packing of documents, where those make a difference."""
 
 
