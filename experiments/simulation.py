@@ -37,8 +37,8 @@ CONTEXT_BYTES = 0.75 * GiB
 
 Read by nvidia-smi for an idle PyTorch process on A100 and H100; not fitted."""
 EAGER_CONTEXT_BYTES = 1343 * MiB
-"""The same where every kernel's code is loaded at the start (CUDA before 12.2, whose default is lazy loading): what
-Hugging Face's page on the anatomy of training memory reads after one small tensor; not fitted."""
+"""The same where every kernel's code is loaded at the start (PyTorch before 1.13, CUDA before 11.7): what Hugging
+Face's page on the anatomy of training memory reads after one small tensor; not fitted."""
 COMMUNICATOR_BYTES = 24 * 2 * (4 * MiB + 4800 * KiB + 512 * KiB)
 """Device memory of one communicator: 24 channels x two neighbours x the buffers of NCCL's three protocols, as its
 ``init.cc`` sizes them (Simple ``NCCL_BUFFSIZE`` 4 MiB; LL128 120 x 640 x 8 values of 8 bytes; LL 512 KiB). Reckoned,
@@ -46,8 +46,8 @@ not measured nor fitted: few channels are used between two ranks, trees have mor
 FRAGMENTATION = 0.03
 """Share of live bytes an allocator holds on top (rounding, cached blocks); up to twice this is called borderline.
 
-Fitted on all rows of the table whose memory is the allocator's reserved or the driver's: torchtitan's, DeepSpeed's
-and BLOOM's alike (reserved over live of 1.03 +- 0.03 beside a constant)."""
+Fitted on the rows of torchtitan and DeepSpeed (reserved) and of BLOOM (driver), in-sample: BLOOM's grow by 1.03 +- 0.03
+a live byte beside a constant, of which context and communicators are two thirds."""
 
 JITTER = 0.01
 """Standard deviation of the speeds of devices of one kind (see `sim.jitter`). Not measured: 0, 0.5, 1, 1.5 and 2 % were

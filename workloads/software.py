@@ -58,7 +58,7 @@ class Software:
     beside their fp32 sums, and flat copies of its share while it steps; ``gather_lists``: ZeRO-3
     gathers into, and reduces from, a list of one tensor a rank (see `workloads.on_use`); ``bucket_values``:
     gradients reduced at once (0: Megatron-Core's rule); ``lazy_modules``: CUDA loads a kernel's code
-    when it is first used (the default since 12.2); ``rematerialises``: the compiler keeps no result
+    when it is first used (PyTorch's default since 1.13); ``rematerialises``: the compiler keeps no result
     of elementwise kernels that its backward can make again from what is kept anyway (torch.compile's
     min-cut partitioner); ``loss``: how cross-entropy holds logits
     (``vocab_parallel``: in fp32 beside the training precision; ``eager``: the same and two fp32
