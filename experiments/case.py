@@ -74,13 +74,12 @@ def case_figure(frame: "pd.DataFrame", title: str, *, height: float = 4.4) -> "F
     chart, (left, right) = figure(title, 2, height=height)
     run = frame[frame["variant"] == AS_RUN]
     at = range(len(run))
-    left.barh([i - 0.2 for i in at], run["step_time_s"], 0.38, color=SERIES[0], label="replayed")
+    left.barh([i - 0.2 for i in at], run["step_time_s"], 0.38, color=SERIES[0])
     left.barh(
         [i + 0.2 for i in at],
         run["published_s"].fillna(0.0),
         0.38,
         color=SERIES[1],
-        label="published",
     )
     for i, row in enumerate(run.itertuples()):
         replayed, published = float(str(row.step_time_s)), float(str(row.published_s))
@@ -90,11 +89,10 @@ def case_figure(frame: "pd.DataFrame", title: str, *, height: float = 4.4) -> "F
             max(replayed, published if known else 0.0), i, f" {text}", va="center", fontsize=8.5
         )
     left.set_yticks(list(at), [f"{r.case}\n{r.plan}" for r in run.itertuples()], fontsize=8)
-    left.margins(x=0.3)
+    left.margins(x=0.4)
     label(left, "step time (s)", "")
-    left.set_title("replayed and published", fontsize=10, loc="right")
+    left.set_title("replayed (blue), published (orange)", fontsize=10, loc="right")
     left.set_ylim(max(len(run) - 0.3, 1.4), min(-0.7, len(run) - 3.0))
-    left.legend(fontsize=8.5, frameon=False, loc="upper right" if len(run) < 3 else "lower right")
     _knobs(right, frame)
     for axes in (left, right):
         axes.grid(visible=False, axis="y")
@@ -114,7 +112,7 @@ def _knobs(axes: Any, frame: "pd.DataFrame") -> None:
     axes.set_yticks(range(len(turned)), names, fontsize=8)
     axes.invert_yaxis()
     axes.axvline(0, color=GREY, lw=0.8)
-    axes.margins(x=0.25)
+    axes.margins(x=0.35)
     axes.xaxis.set_major_formatter("{x:+.0%}")
     label(axes, "change of step time", "")
     axes.set_title("one knob turned (grey: does not fit)", fontsize=10, loc="right")

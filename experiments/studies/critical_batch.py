@@ -133,7 +133,12 @@ def plot(frame: "pd.DataFrame") -> "Figure":
     right.text(counts[0], 1.15, "critical batch", fontsize=8.5, color="#5a5a5a")
     for axes in (left, right):
         powers(axes, counts, "H100s")
-    powers(left, (0.125, 0.25, 0.5, 1, 2, 4, 8, 16), "time to the loss target / s0, s", axis="y")
+    powers(
+        left,
+        (0.125, 0.25, 0.5, 1, 2, 4, 8, 16),
+        "time to the loss target, s (s0 = 1 step)",
+        axis="y",
+    )
     powers(right, (0.0625, 0.25, 1, 4, 16), "batch chosen / critical batch", axis="y")
     legend(left, loc="lower left")
     return made

@@ -73,7 +73,8 @@ def plot(frame: pd.DataFrame) -> "Figure":
         for row in part.itertuples():
             text = f"EP {row.ep}" + (f" x ETP {row.etp}" if row.etp != 1 else "")
             point = (float(str(row.peak_memory_gib)), float(str(row.mfu)))
-            axes.annotate(text, point, (7, 5), textcoords="offset points", fontsize=8.5)
+            axes.annotate(text, point, (7, 6), textcoords="offset points", fontsize=8.5,
+                          bbox={"fc": "white", "ec": "none", "pad": 0.8})  # fmt: skip
     axes.axvline(80, color="#8a8a8a", ls="--", lw=1.2)
     axes.text(
         80.5,

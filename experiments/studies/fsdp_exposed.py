@@ -127,6 +127,7 @@ def plot(frame: "pd.DataFrame") -> "Figure":
         marker="",
     )
     left.set_ylabel("exposed share of the step", fontsize=10)
+    left.yaxis.set_major_formatter("{x:.0%}")
     left.text(560, -0.04, "ticks: analytic crossovers", fontsize=8, color="#5a5a5a")
     powers(right, (0.0625, 0.125, 0.25, 0.5, 1, 2), "step, s", axis="y")
     for axes in (left, right):

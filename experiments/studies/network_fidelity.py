@@ -134,14 +134,16 @@ def check(frame: "pd.DataFrame") -> str:
 
 def plot(frame: "pd.DataFrame") -> "Figure":
     """Draw the mean and largest difference of every case."""
-    made, (axes,) = figure("As one activity or transfer by transfer: where it matters", 1)
+    made, (axes,) = figure(
+        "One activity is exact on an idle network, and off by some percent beside other traffic", 1
+    )
     cases = list(dict.fromkeys(frame.case))
     size = frame.difference.abs().groupby(frame.case)
     parts = [
         ("mean", [100 * float(size.mean()[c]) for c in cases]),
         ("largest", [100 * float(size.max()[c]) for c in cases]),
     ]
-    bars(axes, cases, parts)
+    bars(axes, cases, parts, text="%.1f")
     axes.set_ylabel("difference of the times, %", fontsize=10)
     legend(axes)
     return made

@@ -116,12 +116,13 @@ def plot(frame: "pd.DataFrame") -> "Figure":
             rows = part[part.strategy == strategy]
             line(axes, rows.tokens_per_device, rows.mfu, strategy, number)
             if strategy == "FSDP + TP":
-                for row in rows.itertuples():
-                    axes.annotate(f"tp {row.tp}", (row.tokens_per_device, row.mfu), xytext=(0, 7),
-                                  textcoords="offset points", fontsize=7.5, ha="center")  # fmt: skip
+                for row in rows[rows.tp != rows.tp.shift()].itertuples():
+                    axes.annotate(f"tp {row.tp}", (row.tokens_per_device, row.mfu), xytext=(-2, 8),
+                                  textcoords="offset points", fontsize=8, ha="right", color="#8a3412")  # fmt: skip
         powers(axes, TOKENS, "tokens a device")
         axes.set_title(f"64 devices of {name}", fontsize=10, loc="left")
-        axes.set_ylim(0)
+        axes.set_ylim(0, 0.9)
+        axes.margins(x=0.08)
     charts[0].axvline(BOOK_TOKENS, color="#8a8a8a", linewidth=1, linestyle=":")
     charts[0].text(BOOK_TOKENS * 1.04, 0.02, "TPU book: FSDP alone", fontsize=8, color="#5a5a5a")
     charts[0].set_ylabel("MFU", fontsize=10)

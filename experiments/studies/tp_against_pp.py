@@ -97,7 +97,8 @@ def plot(frame: pd.DataFrame) -> "Figure":
     top = frame["microbatches"].max()
     part = frame[frame["microbatches"] == top]
     names = list(dict.fromkeys(part["strategy"]))
-    charts = (("sent_gb", "GB a rank sends a step", "%.3g"), ("bubble_fraction", "bubble, share of the step", "%.2f"),
+    charts = (("sent_gb", "GB a rank sends a step", "%.3g"),
+              ("bubble_fraction", "bubble, share of the step", "{:.0%}".format),
               ("tflops_per_device", "model TFLOP/s a device", "%.0f"))  # fmt: skip
     for axes, (column, text, form) in zip(panels, charts, strict=True):
         groups = [(place, list(rows[column])) for place, rows in part.groupby("links", sort=False)]
@@ -105,6 +106,7 @@ def plot(frame: pd.DataFrame) -> "Figure":
         label(axes, f"{top} microbatches", text)
         axes.margins(y=0.22)
     panels[0].set_yscale("log")
+    panels[1].yaxis.set_major_formatter("{x:.0%}")
     legend(panels[2], loc="upper left", fontsize=8)
     return chart
 

@@ -86,7 +86,7 @@ def check(frame: "pd.DataFrame") -> str:
 def plot(frame: "pd.DataFrame") -> "Figure":
     """Draw MFU kept and exposed share against the degree."""
     made, (left, right) = figure(
-        "Tensor parallelism pays up to 8 on H100 hosts, 16 elsewhere; a torus keeps most at 64", 2
+        "Tensor parallelism holds to 8 on H100 hosts, to 16 elsewhere; a torus keeps most", 2
     )
     for number, family in enumerate(FABRICS):
         rows = frame[frame.fabric == family]

@@ -26,6 +26,8 @@ PUBLISHED = {
 }  # fmt: skip
 """Achieved TFLOP/s a device of Table 1."""
 PEAK_TFLOPS = 312
+LATE = 1024
+"""Devices beyond which points stand close."""
 
 
 def run(*, quick: bool = False) -> pd.DataFrame:
@@ -82,14 +84,9 @@ def plot(frame: pd.DataFrame) -> "Figure":
     right.plot(devices, frame["published_tflops"], "s--", color=SERIES[1])
     for row in frame.iloc[::3].itertuples():
         point = (float(str(row.devices)), float(str(row.tflops_per_device)))
-        right.annotate(
-            str(row.model).upper(),
-            point,
-            (0, 9),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
-        )
+        late = point[0] > LATE
+        right.annotate(str(row.model).upper(), point, (4 if late else 0, 16 if late else 9), textcoords="offset points",
+                       ha="right" if late else "center", fontsize=8)  # fmt: skip
     right.set_ylim(0, 1.25 * float(frame["tflops_per_device"].max()))
     for axes, y in ((left, "PFLOP/s of the machine"), (right, "TFLOP/s a device (peak 312)")):
         powers(axes, [32, 64, 128, 256, 512, 1024, 3072], "devices")
