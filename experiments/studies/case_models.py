@@ -1,8 +1,9 @@
 """How do the plans of other published models replay, and what would one changed knob do to each?
 
 OLMo 7B (FSDP alone), DeepSeek LLM 67B and Yi 34B (ZeRO-1, TP, PP), Gemma 2 27B (FSDP and model parallel on TPU v5p),
-Mixtral 8x22B and Qwen3 235B-A22B (EP, PP, TP), Nemotron-4 340B. Step times are published for three of them; where a
-plan is only partly published the table says what was assumed. Sources: in the table, a line each.
+Mixtral 8x22B and Qwen3 235B-A22B (EP, PP, TP), Nemotron-4 340B (TP, PP), Nemotron 3 Super (a hybrid; EP over FSDP).
+Step times are published for four of them; where a plan is only partly published the table says what was assumed.
+Sources: in the table, a line each.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ TP_SP: dict[str, Any] = {**SEQ, "sequence_parallel": True}
 
 def cases() -> list[Case]:
     """Return the runs and their knobs."""
-    olmo = preset_run("olmo-7b")
+    olmo, super_ = preset_run("olmo-7b"), preset_run("nemotron-3-super")
     return [
         Case(name="OLMo 7B", model=olmo.model.name, cluster=olmo.cluster.preset, plan=olmo.plan,
              parameters=olmo.cluster.parameters, source=olmo.source, assumed="software profile torch-fsdp",
@@ -55,6 +56,10 @@ def cases() -> list[Case]:
              plan=Plan(tp=8, pp=4, chunks=12, schedule="interleaved", dp=4, global_batch=32, **TP_SP),
              source="NVIDIA dgxc-benchmarking v25.05.05", assumed="recompute none",
              knobs={"2 chunks, not 12": {"chunks": 2}}),
+        Case(name="Nemotron 3 Super", model=super_.model.name, cluster=super_.cluster.preset, plan=super_.plan,
+             parameters=super_.cluster.parameters, source=super_.source, published_s=7.286,
+             assumed="software profile torch-fsdp",
+             knobs={"EP 8 (a host)": {"ep": 8}, "full recompute": {"recompute": "full"}}),
     ]  # fmt: skip
 
 
@@ -87,7 +92,7 @@ def check(frame: pd.DataFrame) -> str:
 def plot(frame: pd.DataFrame) -> "Figure":
     """Draw the runs and the knobs."""
     return case_figure(
-        frame, "Seven published plans replayed, and what one changed knob would do", height=5.6
+        frame, "Eight published plans replayed, and what one changed knob would do", height=6.2
     )
 
 

@@ -97,9 +97,11 @@ def plot(frame: pd.DataFrame) -> "Figure":
     top = frame["microbatches"].max()
     part = frame[frame["microbatches"] == top]
     names = list(dict.fromkeys(part["strategy"]))
-    charts = (("sent_gb", "GB a rank sends a step", "%.3g"),
-              ("bubble_fraction", "bubble, share of the step", "{:.0%}".format),
-              ("tflops_per_device", "model TFLOP/s a device", "%.0f"))  # fmt: skip
+    charts: tuple[tuple[str, str, Any], ...] = (
+        ("sent_gb", "GB a rank sends a step", "%.3g"),
+        ("bubble_fraction", "bubble, share of the step", "{:.0%}".format),
+        ("tflops_per_device", "model TFLOP/s a device", "%.0f"),
+    )
     for axes, (column, text, form) in zip(panels, charts, strict=True):
         groups = [(place, list(rows[column])) for place, rows in part.groupby("links", sort=False)]
         bars(axes, names, groups, text=form)
