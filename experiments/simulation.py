@@ -119,6 +119,8 @@ class Result:
                 "peak_bytes": peak.nbytes,
                 "reserved_bytes": self.reserved_bytes(peak),
                 "driver_bytes": self.driver_bytes(peak),
+                "outside_bytes": self.overhead_bytes,
+                "headroom_bytes": capacity - self.driver_bytes(peak),
                 "peak_time_s": peak.time,
                 "breakdown": peak.breakdown,
                 "verdict": verdict(self.driver_bytes(peak), peak.nbytes, capacity),

@@ -170,6 +170,21 @@ def test_compiled_backwards_make_norms_and_activations_again() -> None:
     )
 
 
+def test_uneven_stages_hold_the_states_of_their_own_layers() -> None:
+    """Three layers and the embedding, then one and the head: 18 bytes a parameter each (2 + 4 + 12)."""
+    timeline = run(pp=2, layout=(3, 1), software="megatron-2022")
+    layer, ends = 16 * 512**2 + 2 * 512, 2048 * 512
+    for rank_class in range(timeline.num_classes):
+        place = timeline.place(rank_class)
+        curve = memory_curve(timeline, rank_class)
+        states = sum(
+            float(curve.held[-1, curve.categories.index(part)])
+            for part in ("parameters", "gradients", "optimizer")
+        )
+        weights = (3 * layer + ends, layer + ends + 512)[place]
+        assert states == pytest.approx(18 * weights)
+
+
 def test_deepspeed_widens_one_gradient_at_a_time() -> None:
     """BF16_Optimizer: bf16 gradients of all, and an fp32 copy of the largest (the gated up-projection, 4096 x 512)."""
     fields = {"software": "megatron-deepspeed", "dp": 2, "zero": 1}
