@@ -45,7 +45,7 @@ class Reader:
                 return value
         return None
 
-    def count(self, what: str, default: int = 0) -> int:
+    def count(self, what: str, default: int = 0, *, least: int = 0) -> int:
         """Return a whole number, or ``default`` where no spelling is present. Raises `PlanError`."""
         value = self.get(what)
         if value is None:
@@ -58,12 +58,18 @@ class Reader:
                 "equal layers cannot represent; give one number"
             )
         if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-            raise PlanError(f"model {self.name!r}: {what}={value!r} must be a whole number")
+            raise PlanError(
+                f"model {self.name!r}: {what}={value!r} must be a whole number; correct it in the file"
+            )
+        if value < least:
+            raise PlanError(
+                f"model {self.name!r}: {what}={value} must be {least} or more; correct it in the file"
+            )
         return int(value)
 
     def need(self, what: str) -> int:
         """Return a number that nothing else implies. Raises `PlanError` naming the key."""
-        value = self.count(what)
+        value = self.count(what, least=1)
         if value < 1:
             spelled = ", ".join(SPELLINGS.get(what, (what,)))
             raise PlanError(

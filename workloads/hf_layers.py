@@ -16,7 +16,7 @@ class Reads(Protocol):
     name: str
 
     def get(self, what: str) -> Any: ...  # noqa: D102
-    def count(self, what: str, default: int = 0) -> int: ...  # noqa: D102
+    def count(self, what: str, default: int = 0, *, least: int = 0) -> int: ...  # noqa: D102
     def need(self, what: str) -> int: ...  # noqa: D102
     def assume(self, text: str) -> None: ...  # noqa: D102
 
@@ -102,7 +102,7 @@ def _moe_flags(reader: Reads, layers: int) -> list[bool]:
             )
         return [bool(f) for f in list(frequency)[:layers]]
     first, every = reader.count("first_dense"), reader.count("moe_step") or 1
-    last = reader.count("last_moe", -1) % layers
+    last = reader.count("last_moe", -1, least=-1) % layers
     dense = set(reader.get("mlp_only_layers") or ())
     if frequency:
         every = reader.count("moe_layer_freq")

@@ -56,8 +56,10 @@ def _check_sequence(plan: Plan) -> None:
         halves = f" in two pieces a rank (context_balance={BALANCES[0]!r})" if zigzag else ""
         low = plan.seq_len // least * least
         near = f"{low} or {low + least}" if low else str(least)
+        rest = plan.seq_len // lcm(cut // plan.cp, 2 if zigzag else 1)
+        legal = f"cp from {divisors(rest)}" if plan.seq_len % (cut // plan.cp) == 0 else "other tp"
         raise PlanError(
-            f"cp={plan.cp}{why} does not divide seq_len={plan.seq_len}{halves}; choose seq_len {near}, or a smaller cp"
+            f"cp={plan.cp}{why} does not divide seq_len={plan.seq_len}{halves}; choose seq_len {near}, or {legal}"
         )
 
 
