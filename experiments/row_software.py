@@ -114,6 +114,9 @@ CONTAINER = re.compile(r"container (\d\d\.\d\d)|main, jul-aug 2026")
 GRAPHS_SINCE = "26.06"
 """Container from which Megatron-Bridge's recipes for Blackwell capture attention, router and experts in CUDA graphs
 (its performance configurations; those for Hopper do not)."""
+EAGER_EXPERTS = re.compile(r"nemotron-?3")
+"""Families whose recipes leave experts out of the graphs (Megatron-Bridge 0.6.2, perf_recipes/nemotronh: attention,
+Mamba and router are captured; those of Qwen3 and DeepSeek-V3 capture the whole iteration)."""
 BLACKWELL = re.compile(r"\bgb?[23]00")
 COMPILED = re.compile(r"compil")
 
@@ -146,6 +149,8 @@ def _graphs(row: Row) -> bool:
     """
     found = CONTAINER.search(f"{text(row, 'framework')} {text(row, 'notes')}".lower())
     if found is None or (found[1] or GRAPHS_SINCE) < GRAPHS_SINCE:
+        return False
+    if EAGER_EXPERTS.search(text(row, "model").lower()):
         return False
     return bool(BLACKWELL.search(text(row, "hardware").lower()))
 

@@ -40,8 +40,9 @@ class Software:
     (else several passes); ``fused_bias``: bias gradients come out of a neighbouring kernel (else a
     pass over the output gradient); ``fused_residual``: so does the sum of the two gradients where a
     residual branches off; ``packed_qkv``: attention writes the gradients of q, k and v where the
-    projection reads them (else they are copied together); ``fused_cast``: kernels write what a product reads in its
-    8 or 4 bits (else a pass reads it again); ``fused_wgrad``: weight gradients
+    projection reads them (else they are copied together); ``sequence_first``: activations are (sequence, batch,
+    hidden), so kernels that want a batch's sequences whole copy them; ``fused_cast``: kernels
+    write what a product reads in its 8 or 4 bits (else a pass reads it again); ``fused_wgrad``: weight gradients
     accumulate into the fp32 buffer inside the GEMM; ``async_tp``: input-gradient collectives of a
     column-parallel layer overlap its weight gradient; ``overlap_tp``: GEMMs are cut into chunks
     that overlap their all-gather or reduce-scatter (user buffers);
@@ -80,6 +81,7 @@ class Software:
     fused_bias: bool = False
     fused_residual: bool = False
     packed_qkv: bool = False
+    sequence_first: bool = False
     fused_cast: bool = False
     fused_wgrad: bool = True
     async_tp: bool = True
@@ -154,6 +156,7 @@ MEGATRON_CORE = Software(
     attention="te",
     fused_bias=True,
     packed_qkv=True,
+    sequence_first=True,
     placeholders=True,
     launch=HOST_LAUNCH_MODULES,
     description="Megatron-Core with Transformer Engine (NeMo, Megatron-Bridge): flash attention, overlapped reductions",

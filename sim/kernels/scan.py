@@ -1,8 +1,9 @@
-"""Kernels of a scan in chunks: small products on the matrix units, decays of their scores, and much traffic.
+"""Kernels of a scan in chunks: small products on the matrix units, values weighted one by one, and much traffic.
 
-Such kernels are written in Triton. Where none of a device was measured, attention's of the same compiler stand for
-them (`attention.GENERATIONS`): ``rate`` what its products reach, ``softmax`` what one exponential a score costs. With
-c the seconds of products and decays, m those of the traffic:
+Such kernels are written in Triton. Their products reach what attention of the same compiler does (where none was
+measured on a device, its neighbours: `attention.GENERATIONS`). Decays, step sizes and gates weigh operands and results
+between products on the ordinary units, whose speed goes with the data sheet's fp32 peak. With c the seconds of both, m
+those of the traffic:
 
     start + the longer of c and m + ``exposed`` of the shorter
 
@@ -11,18 +12,20 @@ c the seconds of products and decays, m those of the traffic:
 
 from sim.device import Device
 from sim.kernels.attention import attention_constants
-from sim.kernels.constants import constant
+from sim.kernels.constants import constant, peak
 from sim.kernels.gemm import gemm_constants
 from sim.kernels.shapes import Chunked
 
-SCORE_FLOPS = 4.0
-"""FLOPs a score and value of a head in attention, whose ``softmax`` is counted in values of a head."""
+VALUE_FLOPS = 250.0
+"""Operations at the fp32 peak that a weighted value costs: exponential, mask, conversions, and the waiting of kernels
+too short to fill their pipelines. Fitted on Megatron-Bridge's 11 runs of Nemotron 3 Nano (B200, B300, GB200, GB300): of
+100, 150, 200, 250 and 300 the one with the smallest median error. Runs of Nemotron 3 Super were in view, not fitted."""
 
 
 def chunked_time(kernel: Chunked, device: Device) -> float:
     """Return the seconds of one kernel of a chunked scan."""
     c = attention_constants(device, "triton", "fwd", kernel.dtype)
-    compute = (kernel.flops + SCORE_FLOPS * c.softmax * kernel.scores) / c.rate
+    compute = kernel.flops / c.rate + kernel.values * VALUE_FLOPS / peak(device, "fp32")
     memory = kernel.nbytes / c.bandwidth
     exposed = gemm_constants(device, kernel.dtype).exposed
     start = constant(device, ("memory",), "start")

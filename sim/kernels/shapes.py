@@ -148,13 +148,13 @@ class Memory:
 class Chunked:
     """One kernel of a state-space scan in chunks of tokens.
 
-    ``flops`` of its products; ``nbytes`` read and written once; ``scores``: products' results weighted by a decay, an
-    exponential each.
+    ``flops`` of its products; ``nbytes`` read and written once; ``values`` it weighs one by one, by a decay, a step
+    size or a gate.
     """
 
     flops: float
     nbytes: float
-    scores: float = 0.0
+    values: float = 0.0
     dtype: str = "bf16"
 
 

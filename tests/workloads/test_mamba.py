@@ -39,8 +39,8 @@ def test_forward_by_hand() -> None:
     output = kernels["scan.output"]
     assert output.nbytes == 2 * 128 * 128 * 4 + B + 2 * STEP + 2 * STATES + 4 * X
     # of four tiles of 64 a chunk and head, three are on or below the diagonal
-    assert output.scores == 2 * 2 * 3 * 64 * 64
-    assert output.flops == 2 * 256 * 2 * 4 * 8 + 2 * output.scores * 4
+    assert output.values == 2 * 2 * 3 * 64 * 64 + 2 * 256 * 2 * 4
+    assert output.flops == 2 * 256 * 2 * 4 * 8 + 2 * SCAN.scores * 4
 
 
 def test_backward_makes_states_and_products_again() -> None:
@@ -96,6 +96,14 @@ def test_every_device_has_a_time(name: str) -> None:
     """Bytes bound from below: no scan kernel is faster than its traffic at the data sheet's bandwidth."""
     each = device(name)
     dtype = "bf16" if "bf16" in each.peak else "fp16"
-    kernel = Chunked(flops=1e9, nbytes=1e8, scores=1e6, dtype=dtype)
+    kernel = Chunked(flops=1e9, nbytes=1e8, values=1e6, dtype=dtype)
     assert kernel_time(kernel, each) > kernel.nbytes / each.memory_bandwidth
     assert kernel_time(replace(kernel, flops=1e12), each) > 1e12 / each.peak[dtype]
+
+
+def test_weighted_values_are_those_of_the_kernels() -> None:
+    """B by head in four kernels' operands or results, scores in four, x-sized tensors in the rest."""
+    values = sum(k.values for k in by_name((*scan_forward(SCAN), *scan_backward(SCAN))).values())
+    b_by_head, x, scores = 256 * 2 * 8, 256 * 2 * 4, 2 * 2 * 3 * 64 * 64
+    # the backward's states under the forward's name count once here
+    assert values == 3 * b_by_head + 4 * scores + 7 * x

@@ -105,7 +105,7 @@ def _scan(sizes: Sizes, heads: int, groups: int, width: int) -> Part:
     inner = heads * model.mamba_head_dim
 
     def copies(phase: str) -> tuple[Op, ...]:
-        if plan.microbatch == 1:
+        if plan.microbatch == 1 or not sizes.software.sequence_first:
             return ()
         nbytes = 2 * sizes.tokens * sizes.value
         return tuple(

@@ -72,6 +72,16 @@ class Scan:
         return self.tokens * self.heads * self.chunk * (1.0 + 1.0 / tiles) / 2.0
 
     @cached_property
+    def inner(self) -> float:
+        """Values of x, a gate or an output: (tokens, heads, head)."""
+        return float(self.tokens * self.heads * self.head)
+
+    @cached_property
+    def outer(self) -> float:
+        """Values of B or C as heads weigh them, or of their gradients: (tokens, heads, state)."""
+        return float(self.tokens * self.heads * self.state)
+
+    @cached_property
     def through_state(self) -> float:
         """FLOPs of a product between tokens and states."""
         return 2.0 * self.tokens * self.heads * self.head * self.state
@@ -87,10 +97,10 @@ class Scan:
         return 2.0 * self.tokens * self.groups * self.chunk * self.state
 
     def kernel(
-        self, name: str, phase: str, nbytes: float, flops: float = 0.0, scores: float = 0.0
+        self, name: str, phase: str, nbytes: float, flops: float = 0.0, values: float = 0.0
     ) -> Compute:
         """Return one kernel of the scan."""
-        return Compute(f"scan.{name}", Chunked(flops, nbytes, scores, self.dtype), phase)
+        return Compute(f"scan.{name}", Chunked(flops, nbytes, values, self.dtype), phase)
 
 
 def scan_forward(s: Scan) -> tuple[Compute, ...]:
@@ -104,7 +114,7 @@ def scan_forward(s: Scan) -> tuple[Compute, ...]:
             "F",
             s.products + s.b + 2 * s.step + wide + 4 * s.x,
             s.through_state + s.through_scores,
-            s.scores,
+            s.scores + 2 * s.inner,
         ),
     )
 
@@ -116,18 +126,18 @@ def scan_backward(s: Scan) -> tuple[Compute, ...]:
     return (
         *_states(s, "B", passed=fp32),
         s.kernel("products", "B", 2 * s.b + s.products, s.of_groups),
-        s.kernel("dz", "B", 6 * s.x),
-        s.kernel("dstates", "B", s.b + s.x + s.step + fp32, s.through_state),
+        s.kernel("dz", "B", 6 * s.x, 0.0, 2 * s.inner),
+        s.kernel("dstates", "B", s.b + s.x + s.step + fp32, s.through_state, s.inner),
         s.kernel("passing.bwd", "B", 2 * fp32 + 2 * wide),
         s.kernel(
             "dx",
             "B",
             3 * s.x + s.b + s.products + wide + 3 * s.step,
             s.through_state + s.through_scores,
-            s.scores,
+            s.scores + 2 * s.inner,
         ),
-        s.kernel("db", "B", s.x + wide + s.b + 3 * s.step + 3 * sums, s.through_state),
-        s.kernel("dc", "B", s.x + wide + s.b + 2 * s.step + 3 * sums, s.through_state),
+        s.kernel("db", "B", s.x + wide + s.b + 3 * s.step + 3 * sums, s.through_state, s.outer),
+        s.kernel("dc", "B", s.x + wide + s.b + 2 * s.step + 3 * sums, s.through_state, s.outer),
         s.kernel(
             "dproducts", "B", 2 * s.x + 2 * s.step + 3 * s.products, s.through_scores, s.scores
         ),
@@ -144,6 +154,6 @@ def _states(s: Scan, phase: str, passed: float) -> tuple[Compute, ...]:
     fp32 = s.states * FP32
     return (
         s.kernel("steps", phase, 3 * s.step),
-        s.kernel("states", phase, s.x + s.b + 2 * s.step + fp32, s.through_state),
+        s.kernel("states", phase, s.x + s.b + 2 * s.step + fp32, s.through_state, s.outer),
         s.kernel("passing", phase, fp32 + passed),
     )
