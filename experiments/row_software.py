@@ -119,6 +119,9 @@ EAGER_EXPERTS = re.compile(r"nemotron-?3")
 Mamba and router are captured; those of Qwen3 and DeepSeek-V3 capture the whole iteration)."""
 BLACKWELL = re.compile(r"\bgb?[23]00")
 COMPILED = re.compile(r"compil")
+TENSOR_CORE_REDUCES = re.compile(r"tpu[ -]?v?[2-6]")
+"""TPUs whose recipes leave reduce-scatters to the tensor core; those of 7x offload them to the sparse cores, and
+XLA's flags for GPUs run them on a stream of their own (AI-Hypercomputer/tpu-recipes and maxtext, XLA flags)."""
 
 
 def habits_of(row: Row) -> tuple[Habits, str]:
@@ -136,6 +139,8 @@ def habits_of(row: Row) -> tuple[Habits, str]:
         known = replace(DEEPSPEED_3D, overlaps_zero3=True)
     if known is TITAN and _compiled(row):
         known = TITAN_COMPILED
+    if known is XLA and not TENSOR_CORE_REDUCES.search(text(row, "hardware").lower()):
+        known = replace(XLA, overlaps_zero3=True)
     if known is BRIDGE and _graphs(row):
         known = BRIDGE_GRAPHS
     return known, f"software {known.profile}: {software(known.profile).description}"

@@ -104,7 +104,7 @@ def gathered_lists(sizes: Sizes, found: Sequence[Tensor], phase: str) -> tuple[O
 def reduced_lists(sizes: Sizes, found: Sequence[Tensor]) -> tuple[Op, ...]:
     """Return the passes over gradients before they are reduced, and what a reduction from lists costs."""
     nbytes = sum(tensor.values for tensor in found) * sizes.grad
-    if not nbytes:
+    if not nbytes or sizes.software.scan:
         return ()
     bucket = Compute("grads.bucket", Memory("copy", BUCKET_PASSES * nbytes), "B")
     ranks = _listed(sizes, found)

@@ -201,12 +201,18 @@ XLA = Software(
     fused_residual=True,
     packed_qkv=True,
     launch=0.0,
+    overlap_grad_reduce=False,
+    fp32_grads=False,
     master_weights=False,
     expert_counts=False,
     grouped_loop=False,
     scan=True,
-    description="JAX on XLA (MaxText, Paxml): whole step compiled, collectives overlapped by the scheduler",
+    description="JAX on XLA (MaxText, Paxml): compiled; gathers overlapped, bf16 reduce-scatters alone on the core",
 )
+"""On TPUs XLA fuses all-gathers with products (async collective fusion), and a reduce-scatter has the core to itself
+unless sparse cores take it (XLA flags of AI-Hypercomputer/tpu-recipes). A product's gradient is bf16, as its operands,
+and cast to the fp32 of its parameter after its reduction (MaxText linears.py casts the kernel, so autodiff casts back).
+"""
 
 SOFTWARE = {
     s.name: s

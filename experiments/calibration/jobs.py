@@ -65,6 +65,11 @@ CAUSAL = ("sustained", "softmax", "fill")
 STARTS = tuple(
     {"gemm.sustained": share, "gemm.cache": rate * TB} for share in (0.65, 0.8) for rate in (15, 40)
 )
+PLATEAU: tuple[Mapping[str, float], ...] = (
+    {},
+    {"gemm.sustained": 0.83, "gemm.start": 3 * us, "gemm.fill": 300.0},
+)
+"""The usual start, and one at the share of peak the largest products of a table settle at."""
 STEEP = tuple(
     {**start, "gemm.edge": 60.0, "gemm.fill": 250.0, "gemm.bandwidth": 0.9} for start in STARTS
 )
@@ -185,6 +190,7 @@ JOBS: tuple[Job, ...] = (
         device="tpu-7x-core",
         measured=("tpu-7x-core",),
         parts={"gemm.bf16": products(("bf16",), free=("sustained", "start", "fill"))},
+        starts=PLATEAU,
     ),
     Job(
         device="gaudi3",

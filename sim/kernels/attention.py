@@ -86,7 +86,9 @@ def attention_time(kernel: Attention, device: Device) -> float:
     width = (kernel.head_dim + (kernel.v_head_dim or kernel.head_dim)) / 2.0
     padded = max(kernel.head_dim / width, 1.0) if kernel.implementation in ONE_WIDTH else 1.0
     keys = kernel.num_scores / kernel.seq_q
-    wasted = c.fill + (c.diagonal if kernel.causal else 0.0)
+    # Tiles are half masked at each edge: the diagonal, and where a window ends.
+    windowed = 0 < kernel.window < kernel.seq_kv
+    wasted = c.fill + c.diagonal * (kernel.causal + windowed)
     # A matrix unit wider than a head works on the head's part of itself only (256-wide units of TPU v6e and 7x).
     unused = max(device.calibration.get("tile.width", 0.0) / width, 1.0)
     work = kernel.flops * padded * unused * (1.0 + c.softmax / width) * (1.0 + wasted / keys)

@@ -37,7 +37,8 @@ class GemmConstants(NamedTuple):
     operands to the units and of device memory. ``exposed``: share of the shorter of compute and
     traffic that does not overlap. ``boost``: how much faster kernels much shorter than ``settle``
     seconds run in a benchmark, before the power limit acts. ``grouped``: slow-down of grouped
-    products, and ``group_start`` s that each group adds. ``tiles``: output tiles to choose from.
+    products, and ``group_start`` s that each group adds; ``ragged``: rows a group works in vain, of tiles it shares
+    with its neighbours. ``tiles``: output tiles to choose from.
     """
 
     rate: float
@@ -51,6 +52,7 @@ class GemmConstants(NamedTuple):
     settle: float
     grouped: float
     group_start: float
+    ragged: float
     tiles: tuple[tuple[int, int, float], ...]
 
 
@@ -97,6 +99,7 @@ def gemm_constants(device: Device, dtype: str) -> GemmConstants:
         settle=constant(device, own, "settle", 1.0),
         grouped=constant(device, own, "grouped", 1.0),
         group_start=constant(device, own, "group_start", 0.0),
+        ragged=constant(device, own, "ragged", 0.0),
         tiles=tile_set(
             constant(device, ("tile",), "smallest"), constant(device, ("tile",), "largest")
         ),
@@ -155,16 +158,18 @@ def gemm_time(kernel: Gemm, device: Device) -> float:
 def grouped_gemm_time(kernel: GroupedGemm, device: Device) -> float:
     """Return the seconds of a grouped product; the weight gradient contracts over the rows.
 
-    All groups share the units, so unequal groups cost what their mean does.
+    All groups share the units, so unequal groups cost what their mean does. A kernel that walks one list of all rows
+    (megablox) does a tile that two groups share once for each: a tile more a group but one.
     """
     c = gemm_constants(device, kernel.dtype)
     size, units = DTYPE_BYTES[kernel.dtype], device.compute_units
     m, n, k, groups = kernel.m, kernel.n, kernel.k, kernel.groups
+    walked = m + c.ragged * (groups - 1) / groups
     if kernel.wgrad:
-        compute = _tiling(k, n, m, groups, size, units, c)
+        compute = _tiling(k, n, walked, groups, size, units, c)
         traffic = groups * (m * (k + n) * size + 2.0 * k * n * kernel.out_bytes)
     else:
-        compute = _tiling(m, n, k, groups, size, units, c)
+        compute = _tiling(walked, n, k, groups, size, units, c)
         traffic = kernel.nbytes
     return _total(c.grouped * compute, traffic, c) + groups * c.group_start
 

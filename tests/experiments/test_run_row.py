@@ -175,6 +175,19 @@ def test_tpu_rows_without_degrees_shard_over_all_chips() -> None:
 
 
 @pytest.mark.parametrize(
+    ("hardware", "beside"),
+    [("TPU v4", False), ("TPU v5e", False), ("TPU v6e", False), ("TPU7x (Ironwood)", True), ("H100-80GB", True)],
+)  # fmt: skip
+def test_xla_reduces_on_the_tensor_core_up_to_v6e(hardware: str, beside: bool) -> None:
+    row = ROW | {"hardware": hardware, "framework": "MaxText", "interconnect": "", "zero_stage_or_fsdp": "fsdp(zero3)",
+                 "tp": "1", "pp": "1", "vpp": "", "cp": "1", "dp": "64", "schedule": ""}  # fmt: skip
+    plan = run_of_row(row).plan
+    assert plan.software == "xla"
+    assert plan.switch("overlap_grad_reduce") is beside
+    assert plan.switch("overlap_param_gather")
+
+
+@pytest.mark.parametrize(
     ("change", "error", "words"),
     [
         ({"tp": "3"}, PlanError, "tp 3 x cp 2 x pp 4 x dp 2 = 48, but gpus=64"),

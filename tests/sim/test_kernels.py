@@ -109,6 +109,15 @@ class TestGrouped:
         d = toy(**{"gemm.group_start": 5.0, "gemm.grouped": 2.0})
         assert kernel_time(GroupedGemm(4, TILE, TILE, 1000), d) == 2000.0 + 4 * 5.0
 
+    def test_a_tile_two_groups_share_is_done_for_each(self) -> None:
+        """Four groups of 512 rows in one list of tiles of 512: three tiles more, 7 / 4 of the products."""
+        d = toy(**{"gemm.ragged": 512.0})
+        kernel = GroupedGemm(4, 512, TILE, 1000)
+        assert kernel_time(kernel, d) == 7 / 4 * kernel_time(kernel, toy())
+        assert kernel_time(GroupedGemm(1, 512, TILE, 1000), d) == kernel_time(
+            GroupedGemm(1, 512, TILE, 1000), toy()
+        )
+
     def test_weight_gradient_contracts_over_rows(self) -> None:
         d = toy()
         assert kernel_time(GroupedGemm(1, 1000, 256, 256, wgrad=True), d) == 1000.0
@@ -139,6 +148,16 @@ class TestAttention:
         causal = Attention(**SHAPE, causal=True)
         assert kernel_time(full, d) == pytest.approx(2 * 1.5 * kernel_time(full, toy()))
         assert kernel_time(causal, d) == pytest.approx(2 * 3.0 * kernel_time(causal, toy()))
+
+    def test_a_window_has_two_edges(self) -> None:
+        """64 keys in vain at the diagonal, and 64 where the window ends; a window of the whole sequence has no end."""
+        d = toy(**{"attention.diagonal": 64.0})
+        windowed = Attention(**SHAPE, causal=True, window=512)
+        keys = windowed.num_scores / SHAPE["seq_q"]
+        ratio = kernel_time(windowed, d) / kernel_time(windowed, toy())
+        assert ratio == pytest.approx(1 + 2 * 64 / keys)
+        wide = Attention(**SHAPE, causal=True, window=1024)
+        assert kernel_time(wide, d) == kernel_time(Attention(**SHAPE, causal=True), d)
 
     def test_a_generation_never_measured_uses_its_elder(self) -> None:
         a100 = device("a100-80-sxm")

@@ -332,3 +332,23 @@ def test_refusals(changes: dict[str, object], message: str) -> None:
 def test_more_experts_a_token_than_there_are() -> None:
     with pytest.raises(PlanError, match="experts_per_token=9 must be between 1 and num_experts=8"):
         replace(TINY, experts_per_token=9)
+
+
+def test_xla_sorts_and_unsorts_in_passes_of_their_own() -> None:
+    """With k copies a token of a bytes: out 2 k a; back 2 k a, and their sum (k + 1) a.
+
+    Backward: out again, then read for the weights' gradient (3 k + k + 1) a; back as forward.
+    """
+    alone = plan(ep=1, software="xla", recompute="none")
+    chunk = Chunk(Sizes(TINY, alone), StageContent(False, (MOE,), False))
+    ops = chunk.forward(Variant())[COMPUTE] + chunk.backward(Variant())[COMPUTE]
+    moved = {
+        op.name: op.kernel.nbytes for op in ops if isinstance(op, Compute) and "permute" in op.name
+    }
+    token = 16 * TINY.hidden_size * 2.0
+    assert moved == {
+        "dispatch.permute": 4 * token,
+        "combine.permute": 7 * token,
+        "combine.bwd.permute": 9 * token,
+        "dispatch.bwd.permute": 7 * token,
+    }

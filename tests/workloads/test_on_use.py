@@ -5,12 +5,13 @@ import pytest
 from sim.engine import simulate
 from sim.ledger import class_ledger
 from sim.metrics import communication_volume
-from sim.program import Collective, Program
+from sim.program import Collective, Compute, Program, Signal, Wait
 from topologies import cluster
+from workloads.counts import num_params
 from workloads.layers.part import Part
 from workloads.lower import lower
 from workloads.models import model
-from workloads.on_use import HOST_OPERATION, Tensor, reduced_together, released, tensors
+from workloads.on_use import HOST_OPERATION, REDUCED, Tensor, reduced_together, released, tensors
 from workloads.plan import Plan
 from workloads.software import software
 
@@ -71,6 +72,26 @@ def test_a_large_layer_is_gathered_again_after_its_recomputation(recompute, pass
     layers = sum(op.nbytes for op in gathers(program) if op.name.endswith("layer"))
     matrices = 2.0 * gpt3.num_layers * 12 * gpt3.hidden_size**2
     assert layers == pytest.approx(passes * matrices, rel=1e-3)
+
+
+def test_xla_waits_for_its_reductions_and_copies_nothing() -> None:
+    """Gathers run beside compute, one bf16 reduce-scatter a parameter alone; no bucket, so no copy into one."""
+    (script,) = lower(GPT, plan(software="xla", dtype="bf16")).scripts
+    ops = {
+        name: [op for part in found for op in part.ops] for name, found in script.streams.items()
+    }
+    waits = [op for op in ops["compute"] if isinstance(op, Wait) and REDUCED in op.waits]
+    sent = [op for op in ops["reduce"] if isinstance(op, Collective)]
+    assert len(waits) == len(
+        [op for op in ops["reduce"] if isinstance(op, Signal) and REDUCED in op.signals]
+    )
+    assert sum(op.nbytes for op in sent) == pytest.approx(2.0 * num_params(GPT), rel=1e-3)
+    assert not any(
+        op.name == "grads.bucket"
+        for found in ops.values()
+        for op in found
+        if isinstance(op, Compute)
+    )
 
 
 def test_nothing_overlaps() -> None:

@@ -103,6 +103,21 @@ def small(sizes: Sizes, kernel: Compute) -> Compute:
     return replace(kernel, launches=ROUTING_KERNELS) if sizes.software.grouped_loop else kernel
 
 
+def _moves(trip: Travel, phase: str, outward: bool) -> float:
+    """Times a permutation moves the copies of all tokens.
+
+    A permuting kernel reads a token and writes its copies, or the reverse with their weighted sum. XLA (``scan``) runs
+    two: a gather that reads and writes every copy (`jnp.take` by an argsort), and the sum or spread; the backward of a
+    weighted sum reads the copies once more for the gradient of the weights (MaxText's permute and unpermute).
+    """
+    once = 1.0 + 1.0 / trip.sizes.model.experts_per_token
+    if not trip.sizes.software.scan:
+        return once
+    if outward:
+        return 2.0 if phase == "F" else 3.0 + once
+    return 2.0 + once
+
+
 def _slices(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
     """Bring the tokens of all slices of an expert together, or sum their outputs."""
     plan = trip.sizes.plan
@@ -126,9 +141,7 @@ def _all_to_all(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
     sizes, plan = trip.sizes, trip.sizes.plan
     sent, here = trip.rows * trip.width, trip.rows_here * trip.width
     value = trip.value if outward else sizes.value
-    first = _permute(
-        trip, f"{name}.permute", sent * (1 + 1 / sizes.model.experts_per_token) * value, phase
-    )
+    first = _permute(trip, f"{name}.permute", sent * _moves(trip, phase, outward) * value, phase)
     moved: list[Op] = []
     if plan.ep > 1:
         spread = trip.spread(back=not outward) if sizes.load else None
