@@ -37,8 +37,9 @@ def title_lines(config: RunConfig) -> list[str]:
     shown = [f"{d} {getattr(plan, d)}" for d in degrees if getattr(plan, d) > 1 or d == "dp"]
     chunks = f" x {plan.chunks} chunks" if plan.chunks > 1 else ""
     options = " ".join(f"{key}={value}" for key, value in cluster.parameters.items())
+    name = model.name if config.name == model.name else f"{config.name}: {model.name}"
     lines = (
-        f"{config.name}: {model.name} on {cluster.num_devices:,} devices of {cluster.preset} {options}",
+        f"{name} on {cluster.num_devices:,} devices of {cluster.preset} {options}",
         f"  {' '.join(shown)}, {plan.schedule}{chunks}, zero {plan.zero}, recompute {plan.recompute}, {plan.dtype},"
         f" software {plan.software}",
         f"  {plan.global_batch:,} sequences of {plan.seq_len:,} a step, {plan.num_microbatches}"

@@ -4,7 +4,7 @@ What those readers ask for: kernels of category ``kernel`` on numbered streams, 
 ``ncclDevKernel_...``, ``ProfilerStep#k`` annotations (the last of which they drop), the rank in ``distributedInfo``
 with a blank after its colon. Those readers measure from a rank's first kernel to its last, so two marks (memsets of a
 nanosecond) stand at the step's start and end. A transfer is a kernel from its start to its end, without the wait for
-its peers; `sim.occupancy` splits a step as those readers do.
+its peers; `sim.occupancy` splits a step as those readers do, and stands in the file under ``simulated``.
 """
 
 import json
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sim.facts import Facts, Plans, action_facts, op_facts
+from sim.occupancy import occupancy
 from sim.program import Action, Collective, Compute, Op, Recv, Send
 from sim.timeline import Timeline
 from sim.units import KILO, ns
@@ -53,6 +54,8 @@ def kineto_lines(timeline: Timeline, rank: int, plans: Plans) -> Iterator[str]:
     """Yield the text of one rank's file, line by line."""
     yield '{"schemaVersion": 1,\n'
     yield f'"deviceProperties": [{json.dumps(_device(timeline, rank))}],\n'
+    split = occupancy(timeline, timeline.class_of_rank(rank))._asdict()
+    yield f'"simulated": {json.dumps({f"{part}_s": seconds for part, seconds in split.items()})},\n'
     yield f'"distributedInfo": {json.dumps(_distributed(timeline, rank))},\n'
     yield f'"displayTimeUnit": "ms", "baseTimeNanoseconds": 0, "traceName": "simulated rank {rank}",\n'
     yield '"traceEvents": [\n'

@@ -94,6 +94,8 @@ def test_a_trace_splits_as_the_timeline(timeline: Timeline, tmp_path: Path) -> N
     ranks = timeline.folding.representative.tolist()
     for rank, path in zip(ranks, write_kineto(timeline, tmp_path, ranks), strict=True):
         found = occupancy(timeline, timeline.class_of_rank(rank))
+        stated = json.loads(path.read_text())["simulated"]
+        assert list(stated.values()) == pytest.approx(list(found), rel=1e-9)
         compute, communication, idle, whole = (part * 1e-6 for part in breakdown(path))
         assert whole == pytest.approx(timeline.step_time, rel=0.001)
         for mine, theirs in zip(found, (compute, communication, idle), strict=True):
