@@ -36,6 +36,11 @@ SHARD = (
 
 HPZ = re.compile(r"hpz (\d+)")
 """ZeRO++: ranks that share a second copy of the parameters."""
+CONTEXTS = (
+    (re.compile(r"ulysses"), "ulysses"),
+    (re.compile(r"megatron_cp_algo|ring[- ]attention"), "ring"),
+)
+"""Words on how attention spans cp; the first that fits (``megatron_cp_algo``: MindSpeed's name of the ring)."""
 LIGER = re.compile(r"liger kernel")
 """Liger's Triton kernels in eager PyTorch: fused norms and activations, cross-entropy that never holds all logits."""
 COMPILED_LOSS = 2025
@@ -78,9 +83,20 @@ def plan_of(row: Row, model: Model, habits: Habits) -> tuple[Plan, tuple[str, ..
     if habits.dropout:
         notes.append("dropout: on, the default of Megatron-LM's GPT scripts")
     values["libraries"] = year_of(row)
-    plan = Plan(**values, software=profile, context=habits.context, dropout=habits.dropout)
+    context = habits.context if values["cp"] == 1 else _context(row, habits, notes)
+    plan = Plan(**values, software=profile, context=context, dropout=habits.dropout)
     check(plan, model)
     return plan, tuple(notes)
+
+
+def _context(row: Row, habits: Habits, notes: list[str]) -> str:
+    """Return how attention spans cp: as the row's words say, else as the framework does."""
+    words = text(row, "notes").lower()
+    for pattern, context in CONTEXTS:
+        if pattern.search(words):
+            notes.append(f"context: {context}, as the row's words say")
+            return context
+    return habits.context
 
 
 def _attention(row: Row, model: Model, profile: str, habits: Habits, notes: list[str]) -> str:

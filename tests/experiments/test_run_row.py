@@ -134,6 +134,16 @@ def test_torchtitan_is_compiled_where_its_notes_say_so() -> None:
     assert run_of_row(row | {"dtype": "fp8"}).plan.software == "torch-compiled"
 
 
+@pytest.mark.parametrize(
+    ("words", "context"),
+    [("", "ring"), ("CP algo ulysses_cp_algo", "ulysses"), ("CP algo megatron_cp_algo", "ring")],
+)
+def test_context_is_spanned_as_the_notes_say(words: str, context: str) -> None:
+    run = run_of_row(ROW | {"notes": words})
+    assert run.plan.context == context
+    assert bool(words) == any(context in note for note in run.assumptions)
+
+
 def test_experts_travel_as_the_notes_say() -> None:
     plain = run_of_row(MOE).plan
     assert (plain.ep, plain.etp, plain.dispatcher, plain.dropless) == (32, 1, "deepep", True)

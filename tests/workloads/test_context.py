@@ -1,6 +1,7 @@
 """Context parallelism: bytes a rank moves, scores of every round, who waits, and what documents change."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,6 +92,24 @@ def test_bytes_of_each_way_by_hand() -> None:
         ("send_recv", "cp.outer"): kv,
     }
     assert moved(mixed, "backward")["send_recv", "cp.outer"] == 2 * kv
+
+
+def test_key_heads_fewer_than_ranks_are_repeated_before_they_travel() -> None:
+    """2 key heads over 4 ranks: each twice; 512 tokens of 16 + 2 x 4 heads of 64 in bf16."""
+    few = replace(GPT, num_kv_heads=2)
+    part = core(plan(context="ulysses"), few)
+    sent, back = (op for op in part.forward["compute"] if isinstance(op, Collective))
+    assert (sent.nbytes, back.nbytes) == (512 * (16 + 2 * 4) * 64 * 2, 512 * 16 * 64 * 2)
+    (kernel,) = [op.kernel for op in part.forward["compute"] if isinstance(op, Compute)]
+    assert (kernel.heads, kernel.kv_heads, kernel.seq_q) == (4, 1, S)
+
+
+def test_key_heads_that_can_neither_be_cut_nor_repeated_are_refused() -> None:
+    odd = replace(GPT, num_heads=24, head_dim=64, hidden_size=1536, num_kv_heads=6)
+    with pytest.raises(
+        PlanError, match=r"cp must divide, or be divided by, the key heads .* = 6; change cp"
+    ):
+        lower(odd, plan(context="ulysses"))
 
 
 @pytest.mark.parametrize("way", WAYS)

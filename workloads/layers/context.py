@@ -118,25 +118,35 @@ def _shifts(name: str, axis: str, nbytes: float, phase: str, count: int) -> list
     ]  # fmt: skip
 
 
-def _heads(sizes: Sizes, heads: int, kv_heads: int, degree: int) -> tuple[int, int]:
-    """Return query and key heads of a rank after a swap over ``degree`` ranks. Raises `PlanError`."""
+def _heads(sizes: Sizes, heads: int, kv_heads: int, degree: int) -> tuple[int, int, int]:
+    """Return query and key heads of a rank after a swap over ``degree`` ranks, and key heads before it.
+
+    Where there are fewer key heads than ranks, each is repeated first (``kv-head-repeat-before-uly-alltoall`` of
+    MindSpeed; DeepSpeed-Ulysses). Raises `PlanError`.
+    """
+    plan = sizes.plan
+    word = "cp" if plan.context == "ulysses" else "context_inner"
     if heads % degree:
-        plan = sizes.plan
-        word, way = ("cp", "cp") if plan.context == "ulysses" else ("context_inner", "it")
         raise PlanError(
             f"context={plan.context!r} with {word}={degree}: {word} must divide the heads of a rank, num_heads / tp = "
-            f"{heads}; lower {way} or tp, or use context='ring'"
+            f"{heads}; lower {word} or tp, or use context='ring'"
         )
-    return heads // degree, max(kv_heads // degree, 1)
+    if kv_heads % degree and degree % kv_heads:
+        raise PlanError(
+            f"context={plan.context!r} with {word}={degree}: {word} must divide, or be divided by, the key heads of a "
+            f"rank, num_kv_heads / tp = {kv_heads}; change {word}, or use context='ring'"
+        )
+    sent = max(kv_heads, degree)
+    return heads // degree, sent // degree, sent
 
 
 def _ulysses_span(sizes: Sizes, heads: int, kv_heads: int, window: int) -> Part:
-    spread = _heads(sizes, heads, kv_heads, sizes.plan.cp)
-    inside = qkv_bytes(sizes, heads, kv_heads)
+    *spread, sent = _heads(sizes, heads, kv_heads, sizes.plan.cp)
+    inside = qkv_bytes(sizes, heads, sent)
     outside = sizes.tokens * heads * sizes.model.v_dim * sizes.value
 
     def swapped(name: str, direction: str, phase: str, first: float, second: float) -> Lanes:
-        made = kernel(sizes, *spread, window, direction)
+        made = kernel(sizes, spread[0], spread[1], window, direction)
         return lanes(
             Collective(f"{name}.all_to_all.in", "all_to_all", WHOLE, first, phase),
             Compute(name, made, phase),
@@ -154,8 +164,8 @@ def _ulysses_span(sizes: Sizes, heads: int, kv_heads: int, window: int) -> Part:
 
 def _mixed_span(sizes: Sizes, heads: int, kv_heads: int, window: int) -> Part:
     inner = sizes.plan.context_inner
-    few, few_kv = _heads(sizes, heads, kv_heads, inner)
-    inside = qkv_bytes(sizes, heads, kv_heads)
+    few, few_kv, sent = _heads(sizes, heads, kv_heads, inner)
+    inside = qkv_bytes(sizes, heads, sent)
     outside = sizes.tokens * heads * sizes.model.v_dim * sizes.value
     held = kv_bytes(sizes, few_kv) * inner
 
