@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -72,6 +72,7 @@ def write_report(
     several = [runs] if isinstance(runs, ReportRun) else list(runs)
     if not several:
         raise InputError("a report needs at least one run")
+    several = _apart(several)
     packing, shown = Packing(), []
     for run in several:
         order = _shown(run.timeline, MOST_SPANS // len(several))
@@ -102,6 +103,17 @@ def write_report(
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     )
     Path(path).write_text(text, encoding="utf-8")
+
+
+def _apart(runs: Sequence[ReportRun]) -> list[ReportRun]:
+    """Give runs of one name numbers."""
+    names = [run.name for run in runs]
+    return [
+        replace(run, name=f"{run.name} ({names[: i + 1].count(run.name)})")
+        if names.count(run.name) > 1
+        else run
+        for i, run in enumerate(runs)
+    ]
 
 
 def _shown(timeline: Timeline, most: int) -> list[int]:

@@ -88,9 +88,10 @@ class Viewer {
   }
 
   layout() {
-    let y = 20, before = null;
+    let y = 20, before = null, run = null;
     const thin = this.data.rows.length > 24 ? 5 : 14, high = this.data.rows.length > 24 ? 18 : 26;
     for (const row of this.data.rows) {
+      if (this.data.runs > 1 && row.run !== run) { y += 20; row.heading = row.run; run = row.run; }
       const group = row.run + "/" + row.rank;
       if (group !== before) { y += before === null ? 0 : 7; row.first = true; before = group; }
       row.y = y;
@@ -154,9 +155,19 @@ class Viewer {
     const g = this.context;
     g.fillStyle = "#333";
     g.textAlign = "right";
-    const several = this.data.runs > 1 ? row.run + " " : "";
-    if (row.computes && row.first) g.fillText(several + "rank " + row.rank.toLocaleString("en"), this.left - 6, row.y + row.h / 2);
+    if (row.heading) this.heading(row);
+    if (row.computes && row.first) g.fillText("rank " + row.rank.toLocaleString("en"), this.left - 6, row.y + row.h / 2);
     else if (row.h >= 10) g.fillText(row.name, this.left - 6, row.y + row.h / 2);
+  }
+
+  // The name of a run above its first row.
+  heading(row) {
+    const g = this.context, font = g.font;
+    g.font = "bold 12px system-ui, sans-serif";
+    g.textAlign = "left";
+    g.fillText(row.heading, 4, row.y - 10);
+    g.font = font;
+    g.textAlign = "right";
   }
 
   drawIdle(row) {

@@ -122,6 +122,11 @@ def test_several_runs_share_a_page(tmp_path) -> None:
     assert len(json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))["rows"]) == 12
 
 
+def test_runs_of_one_name_are_told_apart(tmp_path) -> None:
+    write_report([run("one"), run("one")], tmp_path / "r.html")
+    assert "<th>one (1)</th><th>one (2)</th>" in (tmp_path / "r.html").read_text()
+
+
 def test_no_run_is_refused(tmp_path) -> None:
     with pytest.raises(InputError, match="at least one run"):
         write_report([], tmp_path / "r.html")
