@@ -28,6 +28,8 @@ START = (4.0, 12.0, 18.0, 36.0)
 """Where the search starts, billions of parameters on 8 devices."""
 GROWTH = (1.0, 1.3, 1.5, 6.5)
 """Where it starts on more devices: so many times what the number before held."""
+MOST_STATES = 0.75
+"""States' share of the peak on most devices, at most so much of that on fewest: what is not sharded takes over."""
 
 
 def run(*, quick: bool = False) -> "pd.DataFrame":
@@ -66,15 +68,18 @@ def check(frame: "pd.DataFrame") -> str:
     assert (table["ZeRO-1"] <= table["ZeRO-2"]).all()
     assert (table["ZeRO-2"] <= table["ZeRO-3"]).all()
     first, last = table.loc["A100-80"].iloc[0], table.loc["A100-80"].iloc[-1]
-    largest = frame[(frame.stage == "ZeRO-3") & (frame.devices == max(frame.devices))]
-    share = largest.states_share.max()
-    assert len(set(frame.devices)) < len(DEVICES) or share < 0.5, (
-        f"states are {share:.2f} of the peak"
+    third = frame[frame.stage == "ZeRO-3"]
+    few, share = (
+        third[third.devices == count].states_share.max()
+        for count in (min(frame.devices), max(frame.devices))
+    )
+    assert len(set(frame.devices)) < len(DEVICES) or share < MOST_STATES * few, (
+        f"states are {share:.2f} of the peak, {few:.2f} on few devices"
     )
     return (
         f"On A100-80 the baseline holds {first['baseline']:.1f}B on any number of devices; ZeRO-3 holds "
-        f"{first['ZeRO-3']:.0f}B on 8 and {last['ZeRO-3']:,.0f}B on {max(frame.devices):,}, where states are only "
-        f"{share:.0%} of the peak and gathered layers and activations the rest.\n"
+        f"{first['ZeRO-3']:.0f}B on 8 and {last['ZeRO-3']:,.0f}B on {max(frame.devices):,}, where states are "
+        f"{share:.0%} of the peak ({few:.0%} on {min(frame.devices)}), gathered layers and activations the rest.\n"
         "Held against: the order baseline < ZeRO-1 <= ZeRO-2 <= ZeRO-3 at every size, growth with devices for all but "
         "the baseline; one sequence of 2,048 a device, full recompute, 16 bytes a parameter."
     )
