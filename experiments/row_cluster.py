@@ -11,6 +11,9 @@ from sim.errors import InputError
 from sim.units import GB, GIGA, TERA, Gbit
 from topologies import CLUSTERS
 from topologies.devices import canonical, parse
+from topologies.grid import slice_shape
+from topologies.presets import Preset
+from topologies.torus import torus
 
 MACHINES: Mapping[str, str] = MappingProxyType(
     {
@@ -152,8 +155,36 @@ def cluster_of(row: Row) -> tuple[ClusterSpec, tuple[str, ...]]:
 
 
 def _slices(row: Row, preset: str, size: int, gpus: int) -> tuple[dict[str, object], list[str]]:
-    """Return the slices of a torus, where the row says how many."""
-    return {"slices": num_slices(row, gpus)}, []
+    """Return the slices of a torus, where the row says how many, and their shape where tensor parallelism needs one."""
+    slices = num_slices(row, gpus)
+    shape = _along_an_axis(CLUSTERS[preset], whole(row, "tp") or 1, gpus, slices)
+    if not shape:
+        return {"slices": slices}, []
+    return {"slices": slices, "shape": shape}, [
+        f"shape not stated: {shape}, tp along its last axis"
+    ]
+
+
+def _along_an_axis(preset: Preset, tp: int, gpus: int, slices: int) -> str:
+    """Return the compact shape of a slice turned so that groups of ``tp`` are lines of its last axis ('': as it is)."""
+    limit = preset.parameters.get("max_slice")
+    if tp == 1 or preset.family is not torus or not isinstance(limit, int):
+        return ""
+    axes, wrap = (
+        preset.parameters.get(name, usual) for name, usual in (("axes", 3), ("wrap_size", 0))
+    )
+    assert isinstance(axes, int)
+    assert isinstance(wrap, int)
+    count = slices or -(-gpus // limit)
+    if gpus % count or gpus // count > limit:
+        return ""
+    sides = slice_shape(gpus // count, axes, wrap, limit)
+    last = next((side for side in sides[::-1] if side % tp == 0), sides[-1])
+    if last == sides[-1]:
+        return ""
+    rest = list(sides)
+    rest.remove(last)
+    return "x".join(map(str, (*rest, last)))
 
 
 def num_slices(row: Row, gpus: int) -> int:

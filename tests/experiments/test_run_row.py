@@ -184,6 +184,19 @@ def test_tpu_rows_without_degrees_shard_over_all_chips() -> None:
     assert "degrees not stated: parameters sharded over 512 devices, tp 1" in run.assumptions
 
 
+def test_tensor_parallel_groups_of_a_torus_are_lines() -> None:
+    """3,072 TPU v4 a pod: compact 12 x 16 x 16, turned so that 12-way model parallelism is the last axis (PaLM)."""
+    row = ROW | {"hardware": "TPU v4", "gpus": "6144", "interconnect": "2 pods x 3072 chips, ICI 3D torus + DCN",
+                 "tp": "12", "pp": "1", "vpp": "", "cp": "1", "dp": "512", "schedule": "", "framework": "T5X/JAX",
+                 "global_batch_sequences": "2048", "zero_stage_or_fsdp": "fsdp 256-way per pod", "sp": "0"}  # fmt: skip
+    run = run_of_row(row | {"model": "palm-540b"})
+    assert run.cluster.parameters == {"slices": 2, "shape": "16x16x12"}
+    assert "shape not stated: 16x16x12, tp along its last axis" in run.assumptions
+    assert run_of_row(
+        row | {"model": "palm-540b", "tp": "16", "dp": "384", "global_batch_sequences": "1920"}
+    ).cluster.parameters == {"slices": 2}
+
+
 @pytest.mark.parametrize(
     ("hardware", "beside"),
     [("TPU v4", False), ("TPU v5e", False), ("TPU v6e", False), ("TPU7x (Ironwood)", True), ("H100-80GB", True)],

@@ -18,6 +18,9 @@ from workloads.layers.sizes import Sizes
 ROUTING_KERNELS = 20
 """Kernels that Megatron-Core's token dispatcher launches around each step of routing, counted in its source (masks,
 cumulative sums, sorts, gathers); each is short, so their cost is the host's."""
+XLA_ROWS_READ = 2.0
+"""Rows read for one that XLA gathers: its tiles hold rows of 16-bit values in pairs (T(8,128)(2,1), XLA's documentation
+of tiled layouts)."""
 SCALE_BLOCK = 128
 """Values that share one fp32 scale when tokens travel in 8 bits (DeepSeek-V3 report, section 3.3.2)."""
 
@@ -107,15 +110,17 @@ def _moves(trip: Travel, phase: str, outward: bool) -> float:
     """Times a permutation moves the copies of all tokens.
 
     A permuting kernel reads a token and writes its copies, or the reverse with their weighted sum. XLA (``scan``) runs
-    two: a gather that reads and writes every copy (`jnp.take` by an argsort), and the sum or spread; the backward of a
-    weighted sum reads the copies once more for the gradient of the weights (MaxText's permute and unpermute).
+    two where no token is dropped: a gather that reads and writes every copy (`jnp.take` by an argsort), and the sum or
+    spread; the backward of a weighted sum reads the copies once more for the gradient of the weights (MaxText's permute
+    and unpermute).
     """
     once = 1.0 + 1.0 / trip.sizes.model.experts_per_token
-    if not trip.sizes.software.scan:
+    if not trip.sizes.software.scan or not trip.sizes.plan.dropless:
         return once
+    gather = XLA_ROWS_READ + 1.0
     if outward:
-        return 2.0 if phase == "F" else 3.0 + once
-    return 2.0 + once
+        return gather if phase == "F" else 1.0 + once + gather
+    return gather + once
 
 
 def _slices(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
