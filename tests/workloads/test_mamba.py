@@ -8,7 +8,10 @@ from sim.kernels import kernel_time
 from sim.kernels.shapes import Chunked, Gemm
 from sim.program import Compute
 from topologies.devices import DEVICES, device
+from workloads.counts import flops_per_token, num_params
+from workloads.layers import layer_parts
 from workloads.layers.mamba import mamba_block
+from workloads.layers.mtp import mtp_parts
 from workloads.layers.scan import Scan, scan_backward, scan_forward
 from workloads.layers.sizes import Sizes
 from workloads.model import LayerKind
@@ -107,3 +110,33 @@ def test_weighted_values_are_those_of_the_kernels() -> None:
     b_by_head, x, scores = 256 * 2 * 8, 256 * 2 * 4, 2 * 2 * 3 * 64 * 64
     # the backward's states under the forward's name count once here
     assert values == 3 * b_by_head + 4 * scores + 7 * x
+
+
+def test_prediction_layer_applied_twice() -> None:
+    """Megatron-Bridge counts 831e12 / 9,856 FLOPs a token for Super at 8,192, prediction included."""
+    counted = flops_per_token(SUPER, 8192, "causal", mtp=True)
+    assert counted == pytest.approx(831e12 / 9856, rel=0.02)
+    once = flops_per_token(replace(SUPER, mtp_passes=1), 8192, "causal", mtp=True)
+    without = flops_per_token(SUPER, 8192, "causal")
+    assert counted - once == pytest.approx(once - without)
+
+
+def test_prediction_layer_has_its_weights_once() -> None:
+    one, two = (
+        mtp_parts(Sizes(replace(SUPER, mtp_passes=passes), PLAN), layer_parts) for passes in (1, 2)
+    )
+    assert len(two) == 2 * len(one)
+    assert sum(p.weights for p in two) == sum(p.weights for p in one)
+    assert sum(p.expert_weights for p in two) == sum(p.expert_weights for p in one)
+
+
+def test_lightning_is_nano_and_a_prediction_layer() -> None:
+    nano, lightning = (
+        model(name) for name in ("nemotron-3-nano-30b-a3b", "nemotron-3.5-lightning-30b-a3b")
+    )
+    assert num_params(nano) == num_params(lightning)
+    assert flops_per_token(nano, 8192) == flops_per_token(lightning, 8192)
+    # 807e12 / 28,672 against 776e12 / 34,816: what Megatron-Bridge counts for two predictions
+    more = flops_per_token(lightning, 8192, "causal", mtp=True)
+    more -= flops_per_token(lightning, 8192, "causal")
+    assert more == pytest.approx(807e12 / 28672 - 776e12 / 34816, rel=0.04)

@@ -5,7 +5,9 @@ and NVIDIA-NeMo/Megatron-Bridge model verification card (Super: 123,611,033,088 
 exported tensor, 12B active; experts run at width 1,024); NVIDIA Nemotron 3 Nano report, table 1
 (31.6B, 3.2B active without embeddings). Super's prediction layer is applied twice and stays in bf16 (NVIDIA-NeMo
 Megatron-Bridge 0.6.2, recipes/nemotronh: mtp_num_layers 2, mtp_use_repeated_layer, keep_mtp_spec_in_bf16); the FLOPs
-that framework counts a token, 84.3e9 at 8,192, agree with two. In a pattern M is Mamba-2, E experts, * attention.
+that framework counts a token, 84.3e9 at 8,192, agree with two. Lightning is Nano with that layer, as the same recipes
+build it. (Nano's FLOPs are counted there with inner width 2 x hidden in place of 64 heads of 64: 22.3e9 for 20.8e9.)
+In a pattern M is Mamba-2, E experts, * attention.
 """
 
 from typing import Any
@@ -45,10 +47,16 @@ def _hybrid(name: str, pattern: str, hidden: int, **traits: Any) -> Model:
     )
 
 
+SMALL = {
+    "mamba_num_heads": 64, "num_experts": 128, "experts_per_token": 6, "expert_ffn_size": 1856,
+    "shared_ffn_size": 3712,
+}  # fmt: skip
+"""Sizes of Nano and Lightning."""
 MODELS = (
+    _hybrid("nemotron-3-nano-30b-a3b", NANO, 2688, **SMALL),
     _hybrid(
-        "nemotron-3-nano-30b-a3b", NANO, 2688, mamba_num_heads=64,
-        num_experts=128, experts_per_token=6, expert_ffn_size=1856, shared_ffn_size=3712,
+        "nemotron-3.5-lightning-30b-a3b", NANO, 2688, **SMALL,
+        num_mtp_layers=1, mtp_passes=2, mtp_wide=True,
     ),
     _hybrid(
         "nemotron-3-super-120b-a12b", SUPER, 4096, mamba_num_heads=128,
