@@ -10,6 +10,7 @@ from experiments.cli_output import AsJson, Overrides, emit, working
 from sim.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
     from experiments.runfile import RunConfig
@@ -129,11 +130,24 @@ def page(runs: "Sequence[tuple[RunConfig, Result, Mapping[str, Any]]]", path: Pa
                 summary=summary,
                 facts=title_lines(config),
                 parts=result.parts,
+                more=asked(config, summary),
             )
             for config, result, summary in runs
         ],
         path,
     )
+
+
+def asked(config: "RunConfig", summary: Mapping[str, Any]) -> "list[tuple[str, Figure, str]]":
+    """Return the chart of ``--what-if`` for the page, where that was asked."""
+    if "what_if" not in summary:
+        return []
+    from experiments.what_if import what_if_figure
+
+    caption = (
+        "The step replayed with one resource twice as fast, and free: what to buy, what to fix."
+    )
+    return [("What if", what_if_figure(summary["what_if"], config.name), caption)]
 
 
 def parse_window(text: str) -> Window:

@@ -45,7 +45,8 @@ class ReportRun:
     """One run of a report.
 
     ``summary``: its numbers, keys as ``simulate --json`` gives them; ``facts``: lines that say what ran (model,
-    cluster, plan); ``parts``: ledger of each rank class, if known already.
+    cluster, plan); ``parts``: ledger of each rank class, if known already; ``more``: further figures, each with its
+    heading and caption.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ReportRun:
     summary: Mapping[str, Any]
     facts: Sequence[str] = ()
     parts: list[dict[str, float]] | None = field(default=None)
+    more: Sequence[tuple[str, "Figure", str]] = ()
 
     @cached_property
     def ledgers(self) -> list[dict[str, float]]:
@@ -191,6 +193,10 @@ def _charts(runs: Sequence[ReportRun]) -> Iterator[str]:
             busiest = max(uses, key=lambda use: use.largest)
             caption = f"Busiest: {busiest.busiest}, {busiest.largest:.0%} of {busiest.bandwidth / GB:,.0f} GB/s."
             yield _figure(link_bars(uses, title=title), f"links{i}", caption)
+    for i, run in enumerate(runs):
+        for j, (heading, figure, caption) in enumerate(run.more):
+            yield f"<h2>{escape(heading)}</h2>"
+            yield _figure(figure, f"more{i}x{j}", caption)
 
 
 def _worst(steps: Sequence[Any]) -> str:

@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -125,6 +126,16 @@ def test_several_runs_share_a_page(tmp_path) -> None:
 def test_runs_of_one_name_are_told_apart(tmp_path) -> None:
     write_report([run("one"), run("one")], tmp_path / "r.html")
     assert "<th>one (1)</th><th>one (2)</th>" in (tmp_path / "r.html").read_text()
+
+
+def test_a_run_may_bring_further_figures(tmp_path) -> None:
+    from matplotlib.figure import Figure
+
+    more = replace(run(), more=[("What if", Figure(), "faster <links>")])
+    write_report(more, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "<h2>What if</h2>" in text
+    assert "faster &lt;links&gt;" in text
 
 
 def test_no_run_is_refused(tmp_path) -> None:
