@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 
 from sim.program import Allocate, Free, Op, Signal, Wait
 from sim.units import MEGA
+from workloads import on_use
 from workloads.layers import Part, Sizes, layer_parts, with_load
 from workloads.layers.ends import embedding, head
 from workloads.layers.mtp import mtp_parts
@@ -18,16 +19,6 @@ from workloads.layout import StageContent
 from workloads.model import LayerKind
 from workloads.offload import AHEAD, BACK_AGAIN, fetch, store
 from workloads.offload import CREDIT as BACK_CREDIT
-from workloads.on_use import (
-    REDUCED,
-    Tensor,
-    gathered_lists,
-    gathers_on_use,
-    reduced_lists,
-    reduces_at_once,
-    released,
-    tensors,
-)
 from workloads.packing import DRAWS
 from workloads.plan import Plan
 from workloads.recompute import again, kept_bytes, repeated
@@ -50,9 +41,9 @@ class Unit:
         return sum(p.weights - p.expert_weights for p in self.parts)
 
     @cached_property
-    def tensors(self) -> list[Tensor]:
+    def tensors(self) -> list[on_use.Tensor]:
         """Tensors that are sharded one by one, in forward order (see `workloads.on_use`)."""
-        return tensors(self.parts)
+        return on_use.tensors(self.parts)
 
     @cached_property
     def half(self) -> int:
@@ -200,7 +191,7 @@ class Chunk:
             saved = self.saved(index)
             if variant.gather:
                 found.append(
-                    lanes(Wait((GATHERED,)), *gathered_lists(self.sizes, unit.tensors, "F"))
+                    lanes(Wait((GATHERED,)), *on_use.gathered_lists(self.sizes, unit.tensors, "F"))
                 )
             found.append(lanes(Allocate("activations", saved)))
             half = unit.half if variant.gather and self.sizes.software.scan else 0
@@ -217,12 +208,12 @@ class Chunk:
         """Return the ops of the fused backward pass, by stream."""
         found: list[Lanes] = []
         last_of_bucket = {bucket[-1]: bucket for bucket in self.buckets}
-        waits = variant.reduce and reduces_at_once(self.sizes.plan)
+        waits = variant.reduce and on_use.reduces_at_once(self.sizes.plan)
         for index in reversed(range(len(self.units))):
             unit = self.units[index]
             if variant.gather:
                 found.append(
-                    lanes(Wait((GATHERED,)), *gathered_lists(self.sizes, unit.tensors, "B"))
+                    lanes(Wait((GATHERED,)), *on_use.gathered_lists(self.sizes, unit.tensors, "B"))
                 )
             found.extend(self._back(index))
             found.extend(self._again(index))
@@ -255,7 +246,7 @@ class Chunk:
             kept = sum(p.kept for p in unit.parts)
             if variant.gather:
                 found.append(
-                    lanes(Wait((GATHERED,)), *gathered_lists(self.sizes, unit.tensors, "B"))
+                    lanes(Wait((GATHERED,)), *on_use.gathered_lists(self.sizes, unit.tensors, "B"))
                 )
             found.extend(self._back(index))
             found.extend(self._again(index))
@@ -310,18 +301,18 @@ class Chunk:
 
     def fetches_again(self, index: int) -> bool:
         """Whether a unit's parameters are gathered between its recomputation and its backward too."""
-        return gathers_on_use(self.sizes.plan) and self.recomputes(index)
+        return on_use.gathers_on_use(self.sizes.plan) and self.recomputes(index)
 
     def _fetch_again(self, unit: Unit) -> Lanes:
-        copies = gathered_lists(self.sizes, released(unit.tensors), "B")
+        copies = on_use.gathered_lists(self.sizes, on_use.released(unit.tensors), "B")
         return lanes(Signal((CREDIT,)), Wait((GATHERED,)), *copies)
 
     def _hand_over(self, unit: Unit) -> Iterable[Op]:
         """Hand over the gradients of a bucket that ends with a unit; wait until they are reduced, if so done."""
-        if not reduces_at_once(self.sizes.plan):
+        if not on_use.reduces_at_once(self.sizes.plan):
             return (Signal((GRADS,)),)
-        copies = reduced_lists(self.sizes, unit.tensors)
-        return (*copies, Signal((GRADS,)), Wait((REDUCED,)))
+        copies = on_use.reduced_lists(self.sizes, unit.tensors)
+        return (*copies, Signal((GRADS,)), Wait((on_use.REDUCED,)))
 
     def _free_all(self, index: int) -> Iterable[Op]:
         nbytes = self.saved(index)
