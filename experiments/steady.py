@@ -39,7 +39,11 @@ def steady(config: RunConfig) -> Steady | None:
     plan = config.plan
     rounds = FILLED if plan.pp > 1 else FILLED + 1
     low, high = rounds * plan.pp, (rounds + 1) * plan.pp
-    if plan.schedule not in REPEATING or plan.num_microbatches <= low + high:
+    if (
+        plan.schedule not in REPEATING
+        or plan.num_microbatches <= low + high
+        or plan.draws_documents
+    ):
         return None
     rest = plan.num_microbatches - high
     return Steady(_with(config, low), _with(config, high), rest / (high - low))

@@ -30,9 +30,10 @@ from workloads.plan import Plan
 RESULTS = Path(__file__).resolve().parent.parent.parent / "results"
 STUDIES = (
     "activation-terms", "bubble-against-microbatches", "case-deepseek-v3", "case-llama3", "case-models",
-    "column-row-duals", "ep-across-hosts", "ep-against-tp", "ep-coupled-or-not", "memory-over-time", "moe-skew",
-    "pipeline-batch", "pipeline-gantts", "ptd-against-zero3", "ptd-gains", "recompute-pays", "ring-attention",
-    "schedule-race", "strategy-table", "tp-against-pp", "tp-times-dp", "tp-times-pp", "weak-scaling",
+    "column-row-duals", "context-balance", "ep-across-hosts", "ep-against-tp", "ep-coupled-or-not",
+    "memory-over-time", "moe-skew", "pipeline-batch", "pipeline-gantts", "ptd-against-zero3", "ptd-gains",
+    "recompute-pays", "ring-attention", "schedule-race", "strategy-table", "tp-against-pp", "tp-times-dp",
+    "tp-times-pp", "weak-scaling",
 )  # fmt: skip
 
 
