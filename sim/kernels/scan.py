@@ -19,7 +19,7 @@ from sim.kernels.shapes import Chunked
 VALUE_FLOPS = 250.0
 """Operations at the fp32 peak that a weighted value costs: exponential, mask, conversions, and the waiting of kernels
 too short to fill their pipelines. Fitted on Megatron-Bridge's 11 runs of Nemotron 3 Nano (B200, B300, GB200, GB300): of
-100, 150, 200, 250 and 300 the one with the smallest median error. Nemotron 3 Super was not fitted: its runs on Blackwell
+100, 150, 200, 250 and 300 the one with the smallest median error. Nemotron 3 Super was not fitted: its Blackwell runs
 were in view; its card's run on 64 H100 (27.59 s) was tried after and comes out at -8 %, with none of this at -14 %."""
 
 
