@@ -187,3 +187,34 @@ def test_a_model_can_come_from_a_config_json(tmp_path: Path) -> None:
             load_run(str(path))
     with pytest.raises(InputError, match=r"nosuch\.json: No such file"):
         load_run(str(path), ("model.hf_config=nosuch.json",))
+
+
+def test_documents_are_a_text_a_number_a_table_or_a_file_beside_the_run(run_file: Path) -> None:
+    (run_file.parent / "lengths.csv").write_text("length,count\n128,3\n1024,1\n")
+    stated = {
+        "documents = 256": "256",
+        'documents = "128:3,1024:1"': "128:3,1024:1",
+        "documents = {128 = 3, 1024 = 1}": "128:3,1024:1",
+        'documents = "file:lengths.csv"': f"file:{run_file.parent / 'lengths.csv'}",
+    }
+    for line, text in stated.items():
+        run_file.write_text(f"{RUN}{line}\n")
+        assert load_run(str(run_file)).plan.documents == text
+    assert load_run(str(run_file), ["plan.documents=512"]).plan.documents == "512"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            "2048",
+            r"a document of 2048 tokens is longer than seq_len=1024; .* raise seq_len to 2048",
+        ),
+        ("128:-1", r"-1 documents of 128 tokens; a share or count must be 0 or more"),
+        ("file:lost.csv", r"documents='file:lost.csv': No such file .*; give the path of a CSV"),
+        ("[128]", r"plan.documents=\[128\] must be a text"),
+    ],
+)
+def test_documents_that_cannot_be(run_file: Path, value: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_run(str(run_file), [f"plan.documents={value}"])
