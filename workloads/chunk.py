@@ -115,6 +115,12 @@ class Chunk:
         loads = loads_of(sizes.plan, sizes.model.num_experts, number, self.microbatch)
         return with_load(self.known[key], replace(sizes, load=loads[self.expert_rank]), kind)
 
+    @property
+    def alike(self) -> "Chunk":
+        """The same chunk as every rank would hold it, were their work the same."""
+        sizes = replace(self.sizes, context_place=-1)
+        return replace(self, sizes=sizes, expert_rank=0, microbatch=0)
+
     @cached_property
     def _drawn(self) -> Sizes:
         """Sizes with the packing of documents this microbatch has."""

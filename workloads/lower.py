@@ -293,7 +293,10 @@ class _Rank:
         """Put an overlapped pair: it starts when both inputs are there and ends when both are done."""
         key = ("pair", near.key, beside.key)
         if key not in self.bodies:
-            body = interleave(self._passes(near), self._passes(beside))
+            halves = even = (self._passes(near), self._passes(beside))
+            if self.plan.uneven:
+                even = (self._passes(near, alike=True), self._passes(beside, alike=True))
+            body = interleave(*halves, even)
             body[COMPUTE] = (
                 *self._enter(near),
                 *self._enter(beside),
@@ -306,12 +309,14 @@ class _Rank:
         for stream, ops in self.bodies[key].items():
             self._put(stream, Segment(action, ops))
 
-    def _passes(self, turn: "_Turn") -> Lanes:
+    def _passes(self, turn: "_Turn", *, alike: bool = False) -> Lanes:
+        """Return the ops of an action; ``alike``: as every rank would have them, were their work the same."""
         chunk = self.chunks[turn.token.chunk]
-        if turn.routed:
-            known = (turn.token.chunk, turn.routed)
+        likeness = -1 if alike else turn.routed
+        if likeness and self.plan.uneven:
+            known = (turn.token.chunk, likeness)
             if known not in self.routed:
-                self.routed[known] = replace(chunk, microbatch=turn.routed)
+                self.routed[known] = chunk.alike if alike else replace(chunk, microbatch=likeness)
             chunk = self.routed[known]
         passes = {
             "F": chunk.forward,
@@ -343,9 +348,8 @@ class _Rank:
     def _message_bytes(self) -> float:
         """Bytes of a boundary tensor a tp rank sends: its slice, where disjoint or cut by the software."""
         sizes = self.sizes
-        if self.plan.sequence_parallel or sizes.software.scatter_gather:
-            return sizes.hidden_bytes / self.plan.tp
-        return sizes.hidden_bytes
+        cut = self.plan.sequence_parallel or sizes.software.scatter_gather
+        return sizes.hidden_bytes / self.plan.tp if cut else sizes.hidden_bytes
 
     def _message_action(self, token: Token, stage: int) -> Action:
         kind = "F" if token.kind == "F" else "B"
@@ -371,13 +375,9 @@ class _Rank:
         key = ("send", way, channel)
         if key not in self.bodies:
             signals = () if self.plan.switch("overlap_p2p") else (f"sent.{way}",)
+            done = (f"done.{way}",)
             op = Send(
-                f"send.{way[0]}",
-                channel,
-                self._message_bytes,
-                way[0],
-                waits=(f"done.{way}",),
-                signals=signals,
+                f"send.{way[0]}", channel, self._message_bytes, way[0], waits=done, signals=signals
             )
             self.bodies[key] = {"send": (op,)}
         self._put(

@@ -54,19 +54,28 @@ def side_by_side(order: Order) -> Order:
     return tuple(found)
 
 
-def interleave(forward: Lanes, backward: Lanes) -> dict[str, tuple[Op, ...]]:
-    """Return both halves as one body, blocks taking turns."""
+def interleave(
+    forward: Lanes, backward: Lanes, like: tuple[Lanes, Lanes] | None = None
+) -> dict[str, tuple[Op, ...]]:
+    """Return both halves as one body, blocks taking turns.
+
+    ``like``: halves as long by whose work blocks are cut, so that ranks of unequal work all do the same in the same
+    order.
+    """
+    shape, shape_back = like or (forward, backward)
     body = {stream: ops for stream, ops in forward.items() if stream != COMPUTE}
     body |= {second(stream): renamed(ops) for stream, ops in backward.items() if stream != COMPUTE}
-    halves = {
-        "b": list(_blocks(renamed(backward.get(COMPUTE, ())))),
-        "f": list(_blocks(forward.get(COMPUTE, ()))),
-    }
-    turns = max(len(blocks) for blocks in halves.values())
+    halves = {"b": renamed(backward.get(COMPUTE, ())), "f": forward.get(COMPUTE, ())}
+    shapes = [list(_blocks(half.get(COMPUTE, ()))) for half in (shape_back, shape)]
+    turns = max(len(blocks) for blocks in shapes)
+    cut = [
+        _cut(ops, _split(blocks, turns))
+        for ops, blocks in zip(halves.values(), shapes, strict=True)
+    ]
     compute: list[Op] = []
     travel: list[Op] = []
     away = dict.fromkeys(halves, False)
-    for row in zip_longest(*(_split(blocks, turns) for blocks in halves.values())):
+    for row in zip_longest(*cut):
         for name, block in zip(halves, row, strict=True):
             go, came = f"pair.{name}.go", f"pair.{name}.came"
             if block is None:
@@ -80,6 +89,17 @@ def interleave(forward: Lanes, backward: Lanes) -> dict[str, tuple[Op, ...]]:
     compute += [Wait((f"pair.{name}.came",)) for name in halves if away[name]]
     body[COMPUTE] = tuple(compute)
     return body | {TRAVEL: tuple(travel)} if travel else body
+
+
+def _cut(ops: tuple[Op, ...], blocks: list[Block]) -> list[Block]:
+    """Cut ops into blocks as long as those given."""
+    found, place = [], 0
+    for inside, travel in blocks:
+        middle, end = place + len(inside), place + len(inside) + len(travel)
+        found.append((ops[place:middle], ops[middle:end]))
+        place = end
+    assert place == len(ops), "halves that are alike hold as many ops"
+    return found
 
 
 def _split(blocks: list[Block], most: int) -> list[Block]:

@@ -240,6 +240,11 @@ class Plan:
         return self.ring_ranks > 1 and bool(self.documents or self.context_balance != BALANCES[0])
 
     @property
+    def uneven(self) -> bool:
+        """Whether ranks of one place in the pipeline may have unequal work."""
+        return self.uneven_context or self.routing != UNIFORM
+
+    @property
     def draws_documents(self) -> bool:
         """Whether where documents stand makes a difference, and so every microbatch its own."""
         return self.ring_ranks > 1 and bool(self.documents)

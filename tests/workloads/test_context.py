@@ -218,6 +218,43 @@ def test_folded_and_unfolded_agree_where_ranks_differ() -> None:
     assert folded.step_time == pytest.approx(whole.step_time, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"documents": "512:0.9,4096:0.1"},
+        {"context": "ring", "context_balance": "contiguous"},
+        {"documents": "512:0.9,4096:0.1", "routing": "draw:1"},
+    ],
+)
+def test_uneven_ranks_pair_forward_and_backward_in_the_same_order(fields) -> None:
+    """Blocks of a pair are cut by the work of an even rank: else groups would meet out of order."""
+    experts = replace(
+        LONG,
+        num_layers=6,
+        num_experts=8,
+        experts_per_token=2,
+        expert_ffn_size=1024,
+        num_dense_layers=1,
+    )
+    made = Plan(
+        cp=4,
+        pp=2,
+        ep=4,
+        schedule="dualpipe",
+        chunks=2,
+        global_batch=8,
+        seq_len=4096,
+        overlap_ep="on",
+        **fields,
+    )
+    timeline = replayed(made, experts)
+    assert timeline.num_classes > 2
+    assert all(
+        sum(part.values()) == pytest.approx(timeline.step_time, rel=1e-9)
+        for part in ledgers(timeline)
+    )
+
+
 @pytest.mark.parametrize(("times", "low", "high"), [(8.0, 0.0, 0.03), (0.125, 0.4, 1.0)])
 def test_a_ring_hides_what_it_sends_from_flops_over_bandwidth_on(times, low, high) -> None:
     """Liu et al. 2023, section 3: a device computes 4 d c^2 while it sends 4 d c bytes, so c >= FLOP/s over bytes/s.

@@ -85,8 +85,8 @@ def _rounds(
 ) -> tuple[list[Op], int]:
     """Return the rounds of a ring on the compute stream, and how many shifts run beside them.
 
-    A shift starts with the round before it. A round of keys that all come after a rank's queries computes nothing; the
-    rank waits for the others'. Only the first has tiles on the diagonal.
+    A shift starts with the round before it. A round of keys that all come after a rank's queries computes nothing (and
+    every rank has as many ops); the rank waits for the others'. Only the first has tiles on the diagonal.
     """
     heads, kv_heads, window = shape
     scores = _scores(sizes, window)
@@ -101,7 +101,7 @@ def _rounds(
                 diagonal=step == 0 or window > 0,
             )  # fmt: skip
             found.append(Compute(f"{name}.{step}", made, phase, starts=starts))
-        elif not last:
+        else:
             found.append(Signal(starts))
         if not last:
             found.append(Wait(("cp.came",)))
