@@ -5,8 +5,9 @@ the slower units. With w the mean head size of the two sides, its time is
 
     FLOPs (1 + softmax / w) (keys + fill + diagonal if causal) / keys / rate
 
-keys the mean keys a query sees. FlashAttention 2 and 3 papers (2307.08691, 2407.08608) explain
-the two overheads: exponentials against products, and tiles half masked or just started.
+keys the mean keys a query sees; the products' 1 is more where they pad a head. FlashAttention 2 and 3 papers
+(2307.08691, 2407.08608) explain the two overheads: exponentials against products, and tiles half masked or just
+started.
 """
 
 from functools import lru_cache
@@ -74,8 +75,19 @@ def attention_constants(
     )
 
 
-ONE_WIDTH = ("fa1", "fa2")
-"""Kernels whose values are as wide as queries and keys: narrower ones (MLA's) are padded."""
+ONE_WIDTH = ("fa1", "fa2", "xla")
+"""Kernels whose values are as wide as queries and keys: narrower ones (MLA's) are padded (MaxText pads for splash)."""
+
+
+def _worked(kernel: Attention, device: Device) -> float:
+    """Return the width of heads the products run at over the mean of the two.
+
+    Values are padded where the kernel has one width, and every side to whole matrix units (128 or 256 wide on TPUs).
+    """
+    value = kernel.v_head_dim or kernel.head_dim
+    sides = (kernel.head_dim, kernel.head_dim if kernel.implementation in ONE_WIDTH else value)
+    unit = device.calibration.get("tile.width", 1.0)
+    return sum(ceil(side / unit) * unit for side in sides) / (kernel.head_dim + value)
 
 
 def attention_time(kernel: Attention, device: Device) -> float:
@@ -84,14 +96,11 @@ def attention_time(kernel: Attention, device: Device) -> float:
     if kernel.num_scores <= 0.0:
         return c.start
     width = (kernel.head_dim + (kernel.v_head_dim or kernel.head_dim)) / 2.0
-    padded = max(kernel.head_dim / width, 1.0) if kernel.implementation in ONE_WIDTH else 1.0
     keys = kernel.num_scores / kernel.seq_q
     # Tiles are half masked at each edge: the diagonal, and where a window ends.
     windowed = 0 < kernel.window < kernel.seq_kv
     wasted = c.fill + c.diagonal * (kernel.causal + windowed)
-    # A matrix unit wider than a head works on the head's part of itself only (256-wide units of TPU v6e and 7x).
-    unused = max(device.calibration.get("tile.width", 0.0) / width, 1.0)
-    work = kernel.flops * padded * unused * (1.0 + c.softmax / width) * (1.0 + wasted / keys)
+    work = kernel.flops * (_worked(kernel, device) + c.softmax / width) * (1.0 + wasted / keys)
     length = kernel.seq_q if kernel.direction == "fwd" else kernel.seq_kv
     tiles = kernel.batch * kernel.heads * ceil(length / TILE)
     waves = ceil(tiles / device.compute_units) * device.compute_units / tiles

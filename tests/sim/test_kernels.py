@@ -159,6 +159,22 @@ class TestAttention:
         wide = Attention(**SHAPE, causal=True, window=1024)
         assert kernel_time(wide, d) == kernel_time(Attention(**SHAPE, causal=True), d)
 
+    def test_products_pad_heads_to_matrix_units_and_the_softmax_does_not(self) -> None:
+        """Heads of 192 and 128: at 192 and 192 in a kernel of one width, at 256 and 256 on units 128 wide."""
+        latent = SHAPE | {"head_dim": 192, "v_head_dim": 128, "causal": False}
+        plain = kernel_time(Attention(**latent, implementation="cudnn"), toy())
+        for implementation, unit, width in (
+            ("xla", 1.0, 192),
+            ("xla", 128.0, 256),
+            ("cudnn", 128.0, 192),
+        ):
+            d = toy(**{"tile.width": unit})
+            kernel = Attention(**latent, implementation=implementation)
+            assert kernel_time(kernel, d) == pytest.approx(plain * width / 160)
+        half = toy(**{"tile.width": 256.0, "attention.softmax": 64.0})
+        kernel = Attention(**SHAPE, causal=False)
+        assert kernel_time(kernel, half) == pytest.approx((2 + 0.5) * kernel_time(kernel, toy()))
+
     def test_a_generation_never_measured_uses_its_elder(self) -> None:
         a100 = device("a100-80-sxm")
         two = kernel_time(Attention(**SHAPE, implementation="fa2"), a100)

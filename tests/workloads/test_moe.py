@@ -352,3 +352,18 @@ def test_xla_sorts_and_unsorts_in_passes_of_their_own() -> None:
         "combine.bwd.permute": 11 * token,
         "dispatch.bwd.permute": 9 * token,
     }
+
+
+def test_xla_fills_experts_of_a_fixed_capacity_by_masks() -> None:
+    """8 experts of 1.5 x 16 x 2 / 8 = 6 places a sequence of 16 tokens: (48 x 16) times (16 x 64); back, twice."""
+    alone = plan(ep=1, software="xla", recompute="none", dropless=False, capacity=1.5)
+    chunk = Chunk(Sizes(TINY, alone), StageContent(False, (MOE,), False))
+    ops = chunk.forward(Variant())[COMPUTE] + chunk.backward(Variant())[COMPUTE]
+    masks = {
+        op.name: op.kernel for op in ops if isinstance(op, Compute) and op.name.endswith("mask")
+    }
+    once, twice = Gemm(48, 64, 16, 1), Gemm(48, 64, 16, 2)
+    assert masks == {
+        "dispatch.mask": once, "combine.mask": once, "combine.bwd.mask": twice, "dispatch.bwd.mask": once,
+    }  # fmt: skip
+    assert not any("permute" in op.name for op in ops if isinstance(op, Compute))

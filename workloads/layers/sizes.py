@@ -121,13 +121,17 @@ class Sizes:
         return Compute(name, kernel, phase, waits=waits, signals=signals, starts=starts)
 
     def cast(self, name: str, values: float, phase: str, *, launches: int = 1) -> tuple[Op, ...]:
-        """Return the kernel that quantises an operand for an 8- or 4-bit product (cast and transposed copy)."""
+        """Return the kernel that quantises an operand for an 8- or 4-bit product.
+
+        It writes a transposed copy too; XLA (``scan``) reads twice instead, for the scales and to quantise (AQT).
+        """
         bits = DTYPE_BYTES[self.gemm_dtype]
         if bits >= self.value:
             return ()
         if self.software.fused_cast:
             return (Compute(name, Memory("cast", values * 2 * bits), phase),)
-        kernel = Memory("cast", values * (self.value + 2 * bits))
+        moved = 2 * self.value + bits if self.software.scan else self.value + 2 * bits
+        kernel = Memory("cast", values * moved)
         return (Compute(name, kernel, phase, launches=launches),)
 
     def tp_collective(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from sim.kernels.shapes import DTYPE_BYTES
+from sim.kernels.shapes import DTYPE_BYTES, Gemm
 from sim.program import Collective, Compute, Op, Spread, Sync
 from workloads.layers.part import Part, lanes
 from workloads.layers.sizes import Sizes
@@ -110,17 +110,29 @@ def _moves(trip: Travel, phase: str, outward: bool) -> float:
     """Times a permutation moves the copies of all tokens.
 
     A permuting kernel reads a token and writes its copies, or the reverse with their weighted sum. XLA (``scan``) runs
-    two where no token is dropped: a gather that reads and writes every copy (`jnp.take` by an argsort), and the sum or
-    spread; the backward of a weighted sum reads the copies once more for the gradient of the weights (MaxText's permute
-    and unpermute).
+    two: a gather that reads and writes every copy (`jnp.take` by an argsort), and the sum or spread; the backward of a
+    weighted sum reads the copies once more for the gradient of the weights (MaxText's permute and unpermute).
     """
     once = 1.0 + 1.0 / trip.sizes.model.experts_per_token
-    if not trip.sizes.software.scan or not trip.sizes.plan.dropless:
+    if not trip.sizes.software.scan:
         return once
     gather = XLA_ROWS_READ + 1.0
     if outward:
         return gather if phase == "F" else 1.0 + once + gather
     return gather + once
+
+
+def _masked(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
+    """Return the products that fill experts of a fixed capacity: a mask (tokens, places) of each sequence times values.
+
+    The backward of the way back is also the gradient of the mask. XLA's form with dropped tokens (GShard, 2006.16668,
+    section 3.2; MaxText's dense_matmul).
+    """
+    sizes = trip.sizes
+    places, tokens = trip.rows / sizes.plan.microbatch, trip.tokens / sizes.plan.microbatch
+    masks = 2 if outward and phase == "B" else 1
+    kernel = Gemm(round(places), trip.width, round(tokens), sizes.plan.microbatch * masks)
+    return [Compute(f"{name}.mask", kernel, phase)]
 
 
 def _slices(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
@@ -146,7 +158,11 @@ def _all_to_all(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
     sizes, plan = trip.sizes, trip.sizes.plan
     sent, here = trip.rows * trip.width, trip.rows_here * trip.width
     value = trip.value if outward else sizes.value
-    first = _permute(trip, f"{name}.permute", sent * _moves(trip, phase, outward) * value, phase)
+    if sizes.software.scan and not plan.dropless:
+        first = _masked(trip, name, phase, outward)
+    else:
+        nbytes = sent * _moves(trip, phase, outward) * value
+        first = [_permute(trip, f"{name}.permute", nbytes, phase)]
     moved: list[Op] = []
     if plan.ep > 1:
         spread = trip.spread(back=not outward) if sizes.load else None
@@ -160,8 +176,8 @@ def _all_to_all(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
     )
     slices = _slices(trip, name, phase, outward)
     if outward:
-        return [first, *moved, *slices, *sort]
-    return [*sort, *slices, *moved, first, *_whole(trip, name, phase, outward)]
+        return [*first, *moved, *slices, *sort]
+    return [*sort, *slices, *moved, *first, *_whole(trip, name, phase, outward)]
 
 
 def _kernel(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
