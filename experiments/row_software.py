@@ -14,8 +14,8 @@ class Habits:
     ``profile`` of `workloads.software`; ``zero`` and ``recompute`` its defaults; ``context`` how attention spans cp;
     ``dropout`` whether its GPT scripts drop out; ``tp_overlap`` whether its recipes set tp_comm_overlap;
     ``sequence_parallel`` whether tensor parallelism cuts the norms too; ``dispatcher`` how its recipes send tokens to
-    experts (``""``: the profile's way); ``dispatch_dtype`` and ``comm_sms`` with what and how many SMs;
-    ``attention`` its kernel of the attention core; ``mtp`` whether they train multi-token prediction where a model has it;
+    experts (``""``: the profile's way); ``dispatch_dtype`` and ``comm_sms`` with what and how many SMs; ``attention``
+    its kernel of the attention core; ``mtp`` whether they train multi-token prediction where a model has it;
     ``per_op`` whether its selective recomputation repeats every other product; ``gathers_once`` whether FSDP under a
     pipeline gathers parameters once a step and reduces after the last microbatch; ``slices`` of the model a rank of an
     interleaved pipeline holds (0: one a layer); ``one_each`` whether a batch makes one microbatch a pipeline rank;
@@ -117,7 +117,7 @@ GRAPHS_SINCE = "26.06"
 EAGER_EXPERTS = re.compile(r"nemotron-?3")
 """Families whose recipes leave experts out of the graphs (Megatron-Bridge 0.6.2, perf_recipes/nemotronh: attention,
 Mamba and router are captured; those of Qwen3 and DeepSeek-V3 capture the whole iteration)."""
-BLACKWELL = re.compile(r"\bgb?[23]00")
+BLACKWELL = re.compile(r"\bg?b[23]00")
 COMPILED = re.compile(r"compil")
 TENSOR_CORE_REDUCES = re.compile(r"tpu[ -]?v?[2-6]")
 """TPUs whose recipes leave reduce-scatters to the tensor core; those of 7x offload them to the sparse cores, and

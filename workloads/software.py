@@ -20,6 +20,11 @@ HOST_LAUNCH_MODULES = 40.0 * us
 """Host seconds a kernel of Megatron-Core's Python: modules of Transformer Engine, dispatcher, autograd functions. Of
 10, 20, 30 and 40 us the one that fits the runs of the Megatron MoE Model Zoo (H100) best; dense models, whose kernels
 are long, do not notice. Megatron-Bridge's runs were in view."""
+HOST_GROUPED = 200.0 * us
+"""Host seconds of a grouped product or cast of Megatron-Core beside its experts: the Python of Transformer Engine's
+GroupedLinear. This and `HOST_EXPERT` were chosen of a few pairs on Megatron-Bridge's runs and the Model Zoo's."""
+HOST_EXPERT = 20.0 * us
+"""Host seconds of each expert of it: a tensor made in Python, a library call from C++."""
 EAGER_BANDWIDTH = 0.8
 """Share of the achieved bandwidth that PyTorch's unfused elementwise kernels reach. Of 1, 0.8 and 0.7 the one that
 fits the MosaicML rows on A100-40GB best; the other MosaicML rows (A100-80GB, H100) were in view."""

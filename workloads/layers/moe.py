@@ -158,7 +158,7 @@ def _grouped(
             groups, mean, n, k, dtype=sizes.gemm_dtype, wgrad=wgrad, m_max=largest,
             out_bytes=grad if wgrad else sizes.value,
         )  # fmt: skip
-        return Compute(label, kernel, phase, launches=each)
+        return Compute(label, kernel, phase, launches=each, host_work=sizes.grouped_work(each))
 
     weights = float(groups * inputs * outputs)
     wgrad: list[Op] = [product(f"{name}.wgrad", outputs, inputs, "W", wgrad=True)]

@@ -8,7 +8,7 @@ from sim.program import Collective, Compute, Op
 from workloads.model import Model
 from workloads.plan import Plan
 from workloads.routing import Load
-from workloads.software import EAGER_BANDWIDTH, Software, software
+from workloads.software import EAGER_BANDWIDTH, HOST_EXPERT, HOST_GROUPED, Software, software
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,13 @@ class Sizes:
         kernel = Gemm(m, n, k, dtype=dtype, out_bytes=out, accumulate=accumulate)
         return Compute(name, kernel, phase, waits=waits, signals=signals, starts=starts)
 
+    def grouped_work(self, pieces: int) -> float:
+        """Return the host work of an op of ``pieces`` experts beside a launch each, in launches (below 0: cheaper)."""
+        launch = self.software.launch
+        if pieces == 1 or launch < HOST_EXPERT:
+            return 0.0
+        return (HOST_GROUPED + pieces * HOST_EXPERT) / launch - pieces
+
     def cast(self, name: str, values: float, phase: str, *, launches: int = 1) -> tuple[Op, ...]:
         """Return the kernel that quantises an operand for an 8- or 4-bit product.
 
@@ -132,7 +139,8 @@ class Sizes:
             return (Compute(name, Memory("cast", values * 2 * bits), phase),)
         moved = 2 * self.value + bits if self.software.scan else self.value + 2 * bits
         kernel = Memory("cast", values * moved)
-        return (Compute(name, kernel, phase, launches=launches),)
+        work = self.grouped_work(launches)
+        return (Compute(name, kernel, phase, launches=launches, host_work=work),)
 
     def tp_collective(
         self, name: str, kind: str, nbytes: float, phase: str, *,
