@@ -147,7 +147,14 @@ def _runs_view(summary: Mapping[str, Any]) -> list[Any]:
         ("share of measured step times inside the 80 % band", band["inside"]),
     ]
     software = summary["software"]
-    numbers = [(name, number, "no run") for name, number in software["constants"].items()]
+    numbers = [
+        (
+            name,
+            f"{number:g} {software['units'][name]}",
+            ", ".join(software["fitted_on"][name]) or "no run",
+        )
+        for name, number in software["constants"].items()
+    ]
     return [
         table(lines, ("plans and bands", "value")),
         table(numbers, ("constant of software", "value", "fitted on")),

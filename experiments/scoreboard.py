@@ -12,6 +12,7 @@ import numpy as np
 from experiments.bands import FIT
 from experiments.row_text import Row
 from experiments.score_sets import TABLES, Keep, Table, every, family, value
+from experiments.software_constants import SOFTWARE_CONSTANTS
 from sim.errors import InputError
 from workloads import software
 
@@ -120,17 +121,13 @@ def summarise(kind: str, scored: Sequence[Scored]) -> dict[str, Any]:
 
 
 def constants() -> dict[str, Any]:
-    """Return the software profiles, the numeric constants they use, and what was fitted on runs: the bands alone."""
-    numbers = {
-        name: number
-        for name, number in vars(software).items()
-        if name.isupper() and isinstance(number, float)
-    }
+    """Return the software profiles, the numeric constants of software, and the families of runs each was fitted on."""
     profiles = {name: profile.description for name, profile in software.SOFTWARE.items()}
     return {
         "profiles": profiles,
-        "constants": numbers,
-        "fitted_on": [],
+        "constants": {name: c.value() for name, c in SOFTWARE_CONSTANTS.items()},
+        "units": {name: c.unit for name, c in SOFTWARE_CONSTANTS.items()},
+        "fitted_on": {name: list(c.fitted_on) for name, c in SOFTWARE_CONSTANTS.items()},
         "bands_fitted_on": list(FIT),
     }
 

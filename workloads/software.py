@@ -16,10 +16,10 @@ Python and autograd's node as much again. An assumption between the 5 us of PyTo
 benchmarks and the 20 us of framework traces; not fitted."""
 HOST_LAUNCH_COMPILED = 1.0 * us
 """Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
-HOST_LAUNCH_MODULES = 40.0 * us
-"""Host seconds a kernel of Megatron-Core's Python: modules of Transformer Engine, dispatcher, autograd functions. Of
-10, 20, 30 and 40 us the one that fits the runs of the Megatron MoE Model Zoo (H100) best; dense models, whose kernels
-are long, do not notice. Megatron-Bridge's runs were in view."""
+HOST_LAUNCH_MODULES = 30.0 * us
+"""Host seconds a kernel of Megatron-Core's Python: modules of Transformer Engine, dispatcher, autograd functions. Of 10,
+20, 30, 40 and 50 us the one that fits the mixtures of the Megatron MoE Model Zoo and of Megatron-Bridge best
+(`experiments.calibration.software`); dense models, whose kernels are long, do not notice."""
 HOST_GROUPED = 200.0 * us
 """Host seconds of a grouped product or cast of Megatron-Core beside its experts: the Python of Transformer Engine's
 GroupedLinear. This and `HOST_EXPERT` were chosen of a few pairs on Megatron-Bridge's runs and the Model Zoo's."""

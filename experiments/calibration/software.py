@@ -21,6 +21,7 @@ from experiments.row_text import Row, text
 from experiments.score_runs import WORKERS, score_runs
 from experiments.score_sets import clean, family, platform, value
 from experiments.scoreboard import signed_error
+from experiments.software_constants import SOFTWARE_CONSTANTS
 from sim.kernels import steady
 from sim.units import us
 from topologies.devices import device
@@ -34,17 +35,14 @@ BANDWIDTH, SHARE = "EAGER_BANDWIDTH", "early.share"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """A number of the software, where it stands, what it is fitted on.
+    """How a constant is fitted; its value, unit and fit set are those of `experiments.software_constants`.
 
-    ``values`` tried; ``sources`` families of runs it touches (`experiments.score_sets.family`), ``fit`` those it is
-    fitted on; ``touches`` which of their rows; ``shipped`` its value now; ``use`` sets it in this process.
+    ``values`` tried; ``sources`` families of runs it touches (`experiments.score_sets.family`), ``touches`` which of
+    their rows; ``use`` sets it in this process.
     """
 
-    unit: str
     values: tuple[float, ...]
     sources: tuple[str, ...]
-    fit: tuple[str, ...]
-    shipped: Callable[[], float]
     use: Callable[[float], None]
     touches: Callable[[Row], bool] = lambda row: True
 
@@ -78,24 +76,20 @@ def _several(row: Row) -> bool:
 
 CONSTANTS: Mapping[str, Constant] = {
     BANDWIDTH: Constant(
-        unit="share", values=(0.7, 0.8, 0.9, 1.0), sources=("mpt", "titan"), fit=("mpt",),
-        shipped=lambda: vars(sizes)[BANDWIDTH], use=_use_bandwidth,
+        values=(0.7, 0.8, 0.9, 1.0), sources=("mpt", "titan"), use=_use_bandwidth,
         touches=lambda row: text(row, "hardware").startswith("A100"),
     ),
     "HOST_LAUNCH_MODULES": Constant(
-        unit="s", values=(10 * us, 20 * us, 30 * us, 40 * us, 50 * us),
-        sources=("modelzoo", "mbridge", "mbridge-card", "dgxc", "simumax-b200"), fit=("modelzoo",),
-        shipped=lambda: SOFTWARE["megatron-core"].launch, use=_use_launch,
+        values=(10 * us, 20 * us, 30 * us, 40 * us, 50 * us),
+        sources=("modelzoo", "mbridge", "mbridge-card", "dgxc", "simumax-b200"), use=_use_launch,
         touches=lambda row: value(row, "n_experts") > 1 and "nemotron" not in text(row, "model"),
     ),
     SHARE: Constant(
-        unit="share", values=(0.8, 0.84, 0.88, 0.92, 1.0), sources=("mpt", "mlperf-gpt3", "jaxtb"), fit=("mpt",),
-        shipped=lambda: device("h100-sxm").calibration[SHARE], use=_use_share, touches=_early,
+        values=(0.8, 0.84, 0.88, 0.92, 1.0), sources=("mpt", "jaxtb", "mlperf-gpt3"), use=_use_share, touches=_early
     ),
     "JITTER": Constant(
-        unit="share", values=(0.0, 0.005, 0.01, 0.015, 0.02),
-        sources=("mpt", "dgxc", "mlperf-gpt3", "mlperf-405b", "korthi-t5", "titan", "vtrain-multi", "nemo", "jaxtb"),
-        fit=("mpt", "dgxc"), shipped=lambda: simulation.JITTER, use=_use_jitter, touches=_several,
+        values=(0.0, 0.005, 0.01, 0.015, 0.02), sources=("mpt", "dgxc", "mlperf-405b", "korthi-t5", "titan", "jaxtb"),
+        use=_use_jitter, touches=_several,
     ),
 }  # fmt: skip
 """The constants that runs decide. Those of kernels and links are fitted on kernels and collectives alone."""
@@ -162,32 +156,31 @@ def best(errors: Errors, sources: Sequence[str]) -> float:
 
 def report(name: str, errors: Errors) -> str:
     """Write what the fit set chooses, what the other sources say of it, and each source left out in turn."""
-    constant = CONSTANTS[name]
+    constant, shipped = CONSTANTS[name], SOFTWARE_CONSTANTS[name]
     there = [s for s in constant.sources if any(s in found for found in errors.values())]
-    others = [s for s in there if s not in constant.fit]
-    chosen = best(errors, constant.fit)
+    others = [s for s in there if s not in shipped.fitted_on]
+    chosen = best(errors, shipped.fitted_on)
     lines = [
-        f"{name}: fitted on {', '.join(constant.fit)}: {chosen:g} {constant.unit}; shipped {constant.shipped():g}"
+        f"{name}: fitted on {', '.join(shipped.fitted_on)}: {chosen:g} {shipped.unit}; shipped {shipped.value():g}"
     ]
     for number, found in errors.items():
         lines.append(
-            f"  at {number:<8g} error on the fit set {error_of(found, constant.fit):6.1%}, on the others "
+            f"  at {number:<8g} error on the fit set {error_of(found, shipped.fitted_on):6.1%}, on the others "
             f"{error_of(found, others):6.1%}"
         )
     for source in there:
         rest = [s for s in there if s != source]
         if rest:
             without = best(errors, rest)
-            chosen_there, here = errors[without], errors[_nearest(errors, constant)]
+            chosen_there, here = (
+                errors[without],
+                errors[min(errors, key=lambda tried: abs(tried - shipped.value()))],
+            )
             lines.append(
                 f"  without {source:14} {without:<8g} chosen; {source} then {error_of(chosen_there, [source]):6.1%}, "
                 f"at the shipped value {error_of(here, [source]):6.1%}"
             )
     return "\n".join(lines)
-
-
-def _nearest(errors: Errors, constant: Constant) -> float:
-    return min(errors, key=lambda number: abs(number - constant.shipped()))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -243,7 +243,7 @@ def test_batch_level_overlap_shortens_the_step() -> None:
              "plan.software=megatron-core-graphs")  # fmt: skip
     serial = shown("deepseek-v3", *SMALL, *alone)
     overlapped = shown("deepseek-v3", *SMALL, *alone, "plan.overlap_ep=on")
-    assert overlapped.timeline.step_time < 0.9 * serial.timeline.step_time
+    assert overlapped.timeline.step_time < 0.93 * serial.timeline.step_time
     assert overlapped.mean["exposed.ep"] < 0.4 * serial.mean["exposed.ep"]
 
 

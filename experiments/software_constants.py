@@ -1,0 +1,62 @@
+"""The numeric constants of software: at most ten, each with the runs it was fitted on.
+
+Constants of kernels and links are not among them: those are fitted on kernels and collectives, and stand in the files
+of devices. `experiments.calibration.software` fits four of these anew and leaves each source out in turn.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from experiments import simulation
+from sim.kernels import scan
+from topologies.devices import device
+from workloads import software
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareConstant:
+    """``value`` in ``unit``; ``fitted_on``: families of runs (`experiments.score_sets.family`), none: no run at all."""
+
+    value: Callable[[], float]
+    unit: str
+    what: str
+    fitted_on: tuple[str, ...] = ()
+
+
+SOFTWARE_CONSTANTS: Mapping[str, SoftwareConstant] = {
+    "HOST_LAUNCH_EAGER": SoftwareConstant(
+        lambda: software.HOST_LAUNCH_EAGER, "s", "host time of a kernel of eager PyTorch"
+    ),
+    "HOST_LAUNCH_COMPILED": SoftwareConstant(
+        lambda: software.HOST_LAUNCH_COMPILED, "s", "host time of a kernel of compiled code or a CUDA graph"
+    ),
+    "HOST_LAUNCH_MODULES": SoftwareConstant(
+        lambda: software.SOFTWARE["megatron-core"].launch, "s", "host time of a kernel of Megatron-Core's Python",
+        ("modelzoo", "mbridge"),
+    ),
+    "HOST_GROUPED": SoftwareConstant(
+        lambda: software.HOST_GROUPED, "s", "host time of a grouped product, beside its experts",
+        ("modelzoo", "mbridge"),
+    ),
+    "HOST_EXPERT": SoftwareConstant(
+        lambda: software.HOST_EXPERT, "s", "host time of each expert of it", ("modelzoo", "mbridge")
+    ),
+    "EAGER_BANDWIDTH": SoftwareConstant(
+        lambda: software.EAGER_BANDWIDTH, "share", "bandwidth that unfused elementwise kernels reach", ("mpt",)
+    ),
+    "early.share": SoftwareConstant(
+        lambda: device("h100-sxm").calibration["early.share"], "share",
+        "rates of Hopper's libraries before mid 2023 over later ones", ("mpt", "jaxtb"),
+    ),
+    "JITTER": SoftwareConstant(
+        lambda: simulation.JITTER, "share", "standard deviation of the speeds of devices of one kind", ("mpt", "dgxc")
+    ),
+    "FRAGMENTATION": SoftwareConstant(
+        lambda: simulation.FRAGMENTATION, "share", "live bytes that an allocator holds on top",
+        ("bloom-prequel", "titan", "mleng"),
+    ),
+    "VALUE_FLOPS": SoftwareConstant(
+        lambda: scan.VALUE_FLOPS, "FLOP", "work of a Triton scan kernel on a value (Nemotron 3 Nano)",
+        ("mbridge",),
+    ),
+}  # fmt: skip
