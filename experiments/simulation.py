@@ -50,8 +50,8 @@ Fitted on the rows of torchtitan and DeepSpeed (reserved) and of BLOOM (driver),
 a live byte beside a constant, of which context and communicators are two thirds."""
 
 JITTER = 0.01
-"""Standard deviation of the speeds of devices of one kind (see `sim.jitter`). Of 0, 0.5, 1, 1.5 and 2 % the one that fits
-the MosaicML and DGX Cloud runs of 64 GPUs and more best; the other sources alone would rather have 1.5 or 2 %
+"""Standard deviation of the speeds of devices of one kind (see `sim.jitter`). Of 0, 0.5, 1, 1.5 and 2 % the one that
+fits the MosaicML and DGX Cloud runs of 64 GPUs and more best; the other sources alone would rather have 1.5 or 2 %
 (`experiments.calibration.software`). The whole table was in view."""
 MANY_OPS = 1_000_000
 """Ops of all scripts above which a replay merges runs of them."""

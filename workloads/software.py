@@ -17,8 +17,8 @@ benchmarks and the 20 us of framework traces; not fitted."""
 HOST_LAUNCH_COMPILED = 1.0 * us
 """Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
 HOST_LAUNCH_MODULES = 30.0 * us
-"""Host seconds a kernel of Megatron-Core's Python: modules of Transformer Engine, dispatcher, autograd functions. Of 10,
-20, 30, 40 and 50 us the one that fits the mixtures of the Megatron MoE Model Zoo and of Megatron-Bridge best
+"""Host seconds a kernel of Megatron-Core's Python: modules of Transformer Engine, dispatcher, autograd functions. Of
+10, 20, 30, 40 and 50 us the one that fits the mixtures of the Megatron MoE Model Zoo and of Megatron-Bridge best
 (`experiments.calibration.software`); dense models, whose kernels are long, do not notice."""
 HOST_GROUPED = 200.0 * us
 """Host seconds of a grouped product or cast of Megatron-Core beside its experts: the Python of Transformer Engine's

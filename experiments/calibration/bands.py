@@ -6,7 +6,7 @@ Scores the table, then takes quantiles of measured over predicted on the familie
 
 import csv
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,20 +29,35 @@ def ratios(scored: Sequence[Scored], fit: bool) -> Iterator[tuple[str, tuple[str
         error = signed_error(answer, "step_time_s")
         if error is None or not clean(row) or (family(row["id"]) in FIT) != fit:
             continue
-        group = tuple(row[column] for column in ("source", "model", "hardware"))
+        group = (family(row["id"]), *(row[column] for column in ("source", "model", "hardware")))
         yield category(row), group, 1.0 / (1.0 + error)
 
 
 def fit_band(found: Sequence[tuple[str, tuple[str, ...], float]]) -> Band:
-    """Return the band of some rows, every row alike; the prediction itself is always inside."""
+    """Return the band of some rows, each family of as much weight; the prediction itself is always inside."""
     values = np.array([ratio for _, _, ratio in found])
-    low, high = np.quantile(values, (LOW, HIGH))
+    families = Counter(group[0] for _, group, _ in found)
+    weights = np.array([1.0 / families[group[0]] for _, group, _ in found])
+    low, high = weighted_quantiles(values, weights, (LOW, HIGH))
     groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for _, group, ratio in found:
         groups[group].append(np.log(ratio))
     inside = [abs(x - np.median(g)) for g in groups.values() if len(g) > 2 for x in g]
     spread = NORMAL * float(np.median(inside)) if inside else float(np.log(high / low)) / 2.56
     return Band(min(1.0, float(low)), max(1.0, float(high)), spread)
+
+
+def weighted_quantiles(
+    values: np.ndarray, weights: np.ndarray, shares: Sequence[float]
+) -> tuple[float, ...]:
+    """Return the values below which some shares of the weight lie.
+
+    >>> weighted_quantiles(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]), (0.25, 0.5))
+    (1.0, 2.0)
+    """
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return tuple(float(values[order][np.searchsorted(reached, share)]) for share in shares)
 
 
 def fit_bands(scored: Sequence[Scored]) -> dict[str, tuple[Band, int]]:
