@@ -7,11 +7,12 @@ from sim.cluster import Cluster
 
 def pairs(num_devices: int, most: int = 400) -> tuple[np.ndarray, np.ndarray]:
     """Return all ordered pairs, or ``most`` of them drawn with a fixed seed."""
-    src, dst = (m.ravel() for m in np.meshgrid(np.arange(num_devices), np.arange(num_devices)))
-    if len(src) > most:
-        chosen = np.random.default_rng(0).choice(len(src), most, replace=False)
-        src, dst = src[chosen], dst[chosen]
-    return src, dst
+    count = num_devices * num_devices
+    if count > most:
+        chosen = np.random.default_rng(0).choice(count, most, replace=False)
+    else:
+        chosen = np.arange(count)
+    return chosen % num_devices, chosen // num_devices
 
 
 def balanced(machine: Cluster, src: np.ndarray, dst: np.ndarray) -> None:
