@@ -1,10 +1,10 @@
 """Bands: how far measured step times lie from predicted ones, by category of run.
 
 Spread of measured over predicted on half of the sources (`FIT`), whole sources, written by
-`experiments.calibration.bands`; the other half says how many rows the band holds. ``low`` and ``high`` are the 10 % and
-90 % quantiles, each family of as much weight; ``order`` is the spread (robust standard deviation of logarithms) between
-runs of one model on one hardware, which is what a comparison of two plans has to go by: what a prediction gets wrong for
-both cancels.
+`experiments.calibration.bands`; the other half says how many rows the band holds. ``low`` and ``high`` are the 10 %
+and 90 % quantiles, each family of as much weight; ``order`` is the spread (robust standard deviation of logarithms)
+between runs of one model on one hardware, which is what a comparison of two plans has to go by: what a prediction gets
+wrong for both cancels.
 """
 
 import csv
