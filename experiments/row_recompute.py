@@ -31,6 +31,8 @@ MODULES: tuple[tuple[str, str], ...] = (
 """Word of a list of modules -> the plan's module; the first that fits."""
 FORMS = {"op": "selective", "every other": "full"}
 """Forms -> recompute of the plan."""
+KEEPS = ((r"qkv", "qkv"), (r"\bout\b", "attn_out"))
+"""Word of what a full recomputation saves -> the plan's product."""
 EXACT = ("none", "full", "selective")
 NAMED = re.compile(r"recompute modules(?: \([^)]*\))?:?\s+([\w, ]+)")
 IN_BRACKETS = re.compile(r"selective \(([^)]*)\)")
@@ -54,6 +56,8 @@ def recompute_of(
     count = re.search(r"(\d+) layers", stated)
     if found == "every other":
         result["recompute_every"] = 2
+    elif found == "full" and "save" in stated:
+        result["recompute_keeps"] = tuple(name for word, name in KEEPS if re.search(word, stated))
     elif found == "op":
         result["recompute_modules"] = ("op",)
     elif found == "selective":
@@ -61,7 +65,7 @@ def recompute_of(
     elif count and found == "full":
         stages = 1 if "per stage" in stated or "partial-full" in stated else values["chunks"]
         result["recompute_layers"] = min(layers, max(1, int(count[1]) // stages))
-    if stated not in EXACT and "recompute_modules" not in result:
+    if stated not in EXACT and not {"recompute_modules", "recompute_keeps"} & result.keys():
         words = (
             f" of {result['recompute_layers']} layers a chunk"
             if "recompute_layers" in result

@@ -302,7 +302,7 @@ class Chunk:
         more = self._all_saved(unit) + self._sent(index) - self.saved(index)
         return [
             lanes(Allocate("activations", more)),
-            *again(unit.parts, self.repeated(index)),
+            *again(unit.parts, self.repeated(index), self.sizes.plan.recompute_keeps),
         ]
 
     def fetches_again(self, index: int) -> bool:

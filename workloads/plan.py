@@ -20,6 +20,8 @@ LOSSES = ("auto", "vocab_parallel", "eager", "dropped", "compiled", "chunked")
 OFFLOADS = ("activations", "optimizer")
 DISPATCHERS = ("auto", "alltoall", "allgather", "deepep")
 DISPATCH_DTYPES = ("", "fp8")
+KEEPS = ("qkv", "attn_out", "mlp_up", "mlp_down")
+"""Products whose outputs full recomputation can keep."""
 MODULES = ("core_attn", "mla_up_proj", "norm", "mlp", "moe_act", "moe", "shared_experts", "op")
 """What selective recomputation can repeat, named as Megatron-Core's ``recompute_modules`` (``norm``: ``layernorm``);
 ``op``: as torchtitan's per-op option: all but attention and every other product."""
@@ -35,7 +37,9 @@ class Plan:
     of that many data-parallel ranks only (HSDP); ``reshard`` drops gathered parameters after forward (ZeRO-3).
     ``recompute`` none, selective (of ``recompute_modules``: core_attn, mla_up_proj, norm, mlp, moe_act, moe,
     shared_experts, op), full; ``recompute_layers`` > 0 limits full recompute to the first so many layers of a chunk,
-    ``recompute_every`` > 1 to one layer in so many. ``context`` is how attention spans ``cp``. ``layout``: layers of
+    ``recompute_every`` > 1 to one layer in so many, and ``recompute_keeps`` names the products whose outputs it keeps
+    (qkv, attn_out, mlp_up, mlp_down; MaxText's and Paxml's save_* policies). ``context`` is how attention spans ``cp``.
+    ``layout``: layers of
     each stage, in stage order (``()``: even, see `workloads.layout`). ``order``: axes from fastest-varying rank to
     slowest. ``attention`` names the kernel of the attention core. Switches set to ``auto`` follow ``software``.
     ``loss``: how cross-entropy holds logits (see `workloads.software`; ``dropped``: eager's, but for the logits
@@ -102,6 +106,7 @@ class Plan:
     mtp: bool = False
     comm_sms: int = 0
     recompute_modules: tuple[str, ...] = ("core_attn",)
+    recompute_keeps: tuple[str, ...] = ()
     order: tuple[str, ...] = ("tp", "cp", "dp", "pp")
     loss: str = "auto"
     reduce_each: str = "auto"
@@ -194,6 +199,9 @@ class Plan:
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise PlanError(unknown(name, getattr(self, name), known))
+        for product in self.recompute_keeps:
+            if product not in KEEPS:
+                raise PlanError(unknown("recompute_keeps", product, KEEPS))
         for module in self.recompute_modules:
             if module not in MODULES:
                 raise PlanError(unknown("recompute_modules", module, MODULES))

@@ -106,7 +106,11 @@ def _idle_options(plan: Plan, model: Model) -> Iterator[str]:
     if "op" in plan.recompute_modules and len(plan.recompute_modules) > 1:
         yield f"recompute_modules={list(plan.recompute_modules)}: 'op' stands alone; name it, or the others"
     if plan.recompute != "full":
-        for count, least in (("recompute_layers", 0), ("recompute_every", 1)):
+        for count, least in (
+            ("recompute_layers", 0),
+            ("recompute_every", 1),
+            ("recompute_keeps", ()),
+        ):
             if getattr(plan, count) != least:
                 yield (
                     f"{count}={getattr(plan, count)} with recompute={plan.recompute!r} has no effect; set "

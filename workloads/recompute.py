@@ -2,10 +2,11 @@
 
 ``full``: only its input is kept and all of it runs again (Chen et al. 2016). ``op``: the input, what attention made and
 half of what each product made are kept; the rest runs again (torchtitan's per-op option keeps the output of every other
-product: half of them, here half of each).
+product: half of them, here half of each). A full one may keep what some products made (``recompute_keeps``): those do
+not run again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from sim.kernels.shapes import Gemm, GroupedGemm
@@ -38,15 +39,24 @@ def kept_bytes(sizes: Sizes, parts: Iterable[Part], mode: str) -> float:
     kept = sizes.local_hidden_bytes
     if mode == "op":
         products = sum((part.kept - part.saved) / 2.0 for part in parts if part.kept > part.saved)
-        kept += products + sum(part.saved for part in parts if part.name == "attn_out")
-    return kept
+        return kept + products + sum(part.saved for part in parts if part.name == "attn_out")
+    keeps = sizes.plan.recompute_keeps
+    return kept + sum(part.kept - part.saved for part in parts if part.name in keeps)
 
 
-def again(parts: Iterable[Part], mode: str) -> Iterator[Lanes]:
-    """Yield what runs again before a unit's backward."""
+def again(parts: Iterable[Part], mode: str, keeps: Collection[str] = ()) -> Iterator[Lanes]:
+    """Yield what runs again before a unit's backward; ``keeps``: parts whose product does not."""
     for part in parts:
         if mode != "op":
-            yield repeat(part.forward)
+            whole = repeat(part.forward)
+            yield (
+                whole
+                if part.name not in keeps
+                else {
+                    stream: tuple(op for op in ops if not _multiplies(op))
+                    for stream, ops in whole.items()
+                }
+            )
         elif part.name != "attention":
             yield {
                 stream: tuple(_halved(op) for op in ops if not _kept(op))
@@ -57,6 +67,10 @@ def again(parts: Iterable[Part], mode: str) -> Iterator[Lanes]:
 def _kept(op: Op) -> bool:
     """Whether an op made what is kept: sums over tensor parallelism nobody else waits for."""
     return isinstance(op, Collective) and op.kind in SUMS and not (op.waits or op.signals)
+
+
+def _multiplies(op: Op) -> bool:
+    return isinstance(op, Compute) and isinstance(op.kernel, Gemm | GroupedGemm)
 
 
 def _halved(op: Op) -> Op:

@@ -35,7 +35,8 @@ def repeated_flops(model: Model, plan: Plan) -> float:
         whole = sum(
             layer_flops_per_token(model, kind, plan.seq_len, "full") for kind in model.layer_kinds
         )
-        return whole * repeated_share(plan, model.num_layers)
+        kept = sum(_kept(model, kind, plan.recompute_keeps) for kind in model.layer_kinds)
+        return (whole - kept) * repeated_share(plan, model.num_layers)
     modules = set(plan.recompute_modules)
     if "moe" in modules:
         modules.discard("shared_experts")
@@ -56,6 +57,15 @@ def _core(model: Model, kind: LayerKind, seq_len: int) -> float:
 def _products(model: Model, kind: LayerKind, wanted: Callable[[str, str], bool]) -> float:
     found = (m for m in layer_matrices(model, kind) if wanted(m.name, m.part))
     return sum(2.0 * matrix.num_active_params for matrix in found)
+
+
+def _kept(model: Model, kind: LayerKind, keeps: tuple[str, ...]) -> float:
+    """FLOPs of the products whose outputs a full recomputation keeps."""
+    names = {"attn_out": "out", "mlp_up": "up", "mlp_down": "down"}
+    wanted = {names.get(name, name) for name in keeps}
+    return _products(
+        model, kind, lambda name, part: name in wanted and part in ("attention", "mlp")
+    )
 
 
 def _latent(model: Model, kind: LayerKind, seq_len: int) -> float:

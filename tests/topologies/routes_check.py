@@ -6,12 +6,10 @@ from sim.cluster import Cluster
 
 
 def pairs(num_devices: int, most: int = 400) -> tuple[np.ndarray, np.ndarray]:
-    """Return all ordered pairs, or ``most`` of them drawn with a fixed seed."""
+    """Return all ordered pairs, or ``most`` of them, drawn with a fixed seed."""
     count = num_devices * num_devices
-    if count > most:
-        chosen = np.random.default_rng(0).choice(count, most, replace=False)
-    else:
-        chosen = np.arange(count)
+    drawn = min(count, most)
+    chosen = np.random.default_rng(0).choice(count, drawn, replace=False)
     return chosen % num_devices, chosen // num_devices
 
 

@@ -38,6 +38,10 @@ SBH, SCORES = S * B * H, 5 * A * S / H
         ({"recompute": "selective"}, lambda t: SBH * (10 + 24 / t)),
         ({"sequence_parallel": True, "recompute": "selective"}, lambda t: SBH / t * 34),
         ({"recompute": "full"}, lambda t: SBH * 2),
+        (
+            {"recompute": "full", "recompute_keeps": ("qkv", "attn_out")},
+            lambda t: SBH * (2 + 6 / t + 2),
+        ),
         ({"sequence_parallel": True, "recompute": "full"}, lambda t: SBH * 2 / t),
     ],
 )

@@ -166,3 +166,10 @@ def test_switches_follow_the_software_unless_set() -> None:
 def test_divisors_of_a_message() -> None:
     assert divisors(12) == "1, 2, 3, 4, 6, 12"
     assert divisors(5040).endswith("...")
+
+
+def test_what_a_full_recompute_keeps_is_checked() -> None:
+    with pytest.raises(PlanError, match="recompute_keeps.*qkvv.*qkv"):
+        Plan(global_batch=1, seq_len=8, recompute="full", recompute_keeps=("qkvv",))
+    with pytest.raises(PlanError, match="recompute_keeps.*no effect"):
+        check(Plan(global_batch=1, seq_len=8, recompute_keeps=("qkv",)), MODEL)

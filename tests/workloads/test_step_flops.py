@@ -65,3 +65,10 @@ def test_prediction_layers_count_in_no_convention() -> None:
     """As the DeepSeek-V3 report's MFU: 249.7 GFLOP a token, causal (385 TFLOP/s on 2,048 at 3.157 M tokens/s)."""
     assert model_flops(V3, plan(mtp=True)) == model_flops(V3, plan())
     assert model_flops(V3, plan())["causal"] / (2 * S) == pytest.approx(249.7e9, rel=0.01)
+
+
+def test_products_whose_outputs_are_kept_do_not_run_again() -> None:
+    """Llama 3 8B: qkv is 4096 x 6144, the way out 4096 x 4096."""
+    whole = repeated_flops(LLAMA, plan(recompute="full"))
+    kept = repeated_flops(LLAMA, plan(recompute="full", recompute_keeps=("qkv", "attn_out")))
+    assert whole - kept == pytest.approx(32 * 2.0 * 4096 * (6144 + 4096))
