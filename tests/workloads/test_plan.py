@@ -169,7 +169,7 @@ def test_divisors_of_a_message() -> None:
 
 
 def test_what_a_full_recompute_keeps_is_checked() -> None:
-    with pytest.raises(PlanError, match="recompute_keeps.*qkvv.*qkv"):
+    with pytest.raises(PlanError, match=r"recompute_keeps.*qkvv.*qkv"):
         Plan(global_batch=1, seq_len=8, recompute="full", recompute_keeps=("qkvv",))
-    with pytest.raises(PlanError, match="recompute_keeps.*no effect"):
+    with pytest.raises(PlanError, match=r"recompute_keeps.*no effect"):
         check(Plan(global_batch=1, seq_len=8, recompute_keeps=("qkv",)), MODEL)
