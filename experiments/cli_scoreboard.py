@@ -18,7 +18,7 @@ REASONS = 12
 NAME = 60
 """Characters of a source that are shown."""
 SOURCES = {
-    "runs": "by source; no constant is fitted on a run, so each is as good as left out",
+    "runs": "by source; which constants of software were fitted on which of them stands below",
     "collectives": "by source; constants of links are fitted on these, a vote a source (experiments.calibration)",
     "kernels": "by source; constants of devices are fitted on these (experiments.calibration)",
 }
