@@ -1,8 +1,9 @@
 """Chains: ops that follow each other on one stream with nothing to wait for between become one step.
 
 A replay of chains gives the same times as a replay of ops, with a tenth of the events: what communication takes of the
-device still slows each op of a chain in its own way. The spans of the ops are laid out again when somebody asks for
-them (`sim.timeline`).
+device still slows each op of a chain in its own way. Where the host is late, a chain waits for all its launches at its
+start, so communication meets other kernels of it: some slowdown is told as launch, the step stays. The spans of the ops
+are laid out again when somebody asks for them (`sim.timeline`).
 """
 
 from collections.abc import Sequence

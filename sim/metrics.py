@@ -1,6 +1,6 @@
 """Metrics: numbers read off a timeline. Fractions are 0..1, times seconds, rates per second."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 
@@ -166,11 +166,27 @@ def _merged_work(op: Merged) -> tuple[float, float]:
 def link_bytes(timeline: Timeline) -> np.ndarray:
     """Bytes each link carried during the step, (num_links,)."""
     carried = np.zeros(len(timeline.cluster.links.bandwidth))
+    chained = _chained(timeline)
     for step in timeline.communications:
+        times = step.played + sum(chained.pop((c, id(step.op)), 0) for c in step.classes)
         for leg in step.legs:
-            if step.played and leg.nbytes:
-                carried[leg.phase.links] += leg.phase.loads * leg.nbytes * step.played
+            if times and leg.nbytes:
+                carried[leg.phase.links] += leg.phase.loads * leg.nbytes * times
     return carried
+
+
+def _chained(timeline: Timeline) -> dict[tuple[int, int], int]:
+    """How often each collective was played inside chains, by (rank class, id of the op)."""
+    found: Counter[tuple[int, int]] = Counter()
+    for rank_class, streams in enumerate(timeline.streams_of):
+        chains = Counter(
+            op for stream in streams for op, *_ in stream.spans if isinstance(op, Merged)
+        )
+        for merged, times in chains.items():
+            for part in merged.ops:
+                if isinstance(part, Collective):
+                    found[rank_class, id(part)] += times
+    return found
 
 
 def communication_volume(timeline: Timeline, rank_class: int) -> dict[str, float]:
