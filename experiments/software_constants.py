@@ -1,7 +1,9 @@
 """The numeric constants of software: at most ten, each with the runs it was fitted on.
 
-Constants of kernels and links are not among them: those are fitted on kernels and collectives, and stand in the files
-of devices. `experiments.calibration.software` fits four of these anew and leaves each source out in turn.
+Counts read in a framework's source (kernels a step of routing launches, passes of an unfused norm, operations a slice
+of a gathered list) stand with the code that uses them. Constants of kernels and links are not among these either:
+those are fitted on kernels and collectives, and stand in the files of devices. `experiments.calibration.software` fits
+four of these anew and leaves each source out in turn.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,8 +26,8 @@ class SoftwareConstant:
 
 
 SOFTWARE_CONSTANTS: Mapping[str, SoftwareConstant] = {
-    "HOST_LAUNCH_EAGER": SoftwareConstant(
-        lambda: software.HOST_LAUNCH_EAGER, "s", "host time of a kernel of eager PyTorch"
+    "HOST_OPERATION": SoftwareConstant(
+        lambda: software.HOST_OPERATION, "s", "host time of a bare operation of PyTorch; a module's kernel takes two"
     ),
     "HOST_LAUNCH_COMPILED": SoftwareConstant(
         lambda: software.HOST_LAUNCH_COMPILED, "s", "host time of a kernel of compiled code or a CUDA graph"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from sim.kernels.shapes import Memory
 from sim.program import Compute, Op, Sync
-from sim.units import GIGA, KILO, us
+from sim.units import GIGA, KILO
 from workloads.layers import Part, Sizes
 from workloads.plan import Plan
-from workloads.software import DEEPSPEED_BUCKET
+from workloads.software import DEEPSPEED_BUCKET, HOST_OPERATION
 
 REUSE_VALUES = GIGA
 """``stage3_max_reuse_distance``, its documented default."""
@@ -31,8 +31,6 @@ GATHER_OPERATIONS, REDUCE_OPERATIONS = 3, 4
 """Operations of the host a slice: DeepSpeed's narrow (its view and narrow of a gradient), then, in PyTorch's process
 group, the select and the copy of that slice of a flat tensor. Counted in both sources with the ZeRO-3 rows of the SC21
 paper in view."""
-HOST_OPERATION = 5.0 * us
-"""Host seconds of a bare operation, as PyTorch's overhead benchmarks have it (see `workloads.software`)."""
 REDUCED = "grads.done"
 """Semaphore: a reduction is done that backward waits for."""
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from sim.errors import PlanError, unknown
 from sim.units import MiB, us
 
-HOST_LAUNCH_EAGER = 10.0 * us
-"""Host seconds a kernel launched from eager PyTorch: a bare operation takes about 5 us, a module's
-Python and autograd's node as much again. An assumption between the 5 us of PyTorch's own overhead
-benchmarks and the 20 us of framework traces; not fitted."""
+HOST_OPERATION = 5.0 * us
+"""Host seconds of a bare operation of PyTorch, as its own overhead benchmarks have it; not fitted."""
+HOST_LAUNCH_EAGER = 2.0 * HOST_OPERATION
+"""Host seconds a kernel launched from eager PyTorch: the operation, and a module's Python and autograd's node as much
+again. Framework traces have up to 20 us; not fitted."""
 HOST_LAUNCH_COMPILED = 1.0 * us
 """Host seconds a kernel launched from a compiled graph or CUDA graph; not fitted."""
 HOST_LAUNCH_MODULES = 30.0 * us

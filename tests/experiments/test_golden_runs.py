@@ -18,6 +18,7 @@ RUNS = (
     "sc21-1.7b", "sc21-7.5b", "sc21-18.4b", "sc21-39.1b", "sc21-76.1b", "sc21-145.6b", "korthikanti-22b-full",
     "korthikanti-22b-selective", "korthikanti-175b-full", "korthikanti-175b-selective", "mixtral-8x7b",
     "mixtral-8x22b", "qwen3-30b-a3b", "gemma2-27b", "palm-540b", "pangu-ultra-135b", "gpt-oss-120b", "yi-34b",
+    "deepseek-v3", "qwen3-235b-a22b", "nemotron-3-super", "deepseek-llm-67b", "llama2-7b", "llama2-13b",
 )  # fmt: skip
 
 
