@@ -1,5 +1,6 @@
-"""``simulate``: one training step of a run, as numbers, a Gantt chart and a trace."""
+"""``simulate``: one training step of a run, as numbers, a Gantt chart and traces."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,9 @@ def simulate(
     trace: Annotated[
         Path | None, typer.Option(metavar="F.json", help="Write a Chrome/Perfetto trace.")
     ] = None,
+    kineto: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write a Kineto trace a rank class.")
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="F.html", help="Write a self-contained page.")
     ] = None,
@@ -49,10 +53,7 @@ def simulate(
     window = parse_window(gantt_window) if gantt_window is not None else None
     if window and not gantt:
         raise InputError("--gantt-window says what --gantt draws; give --gantt F.png too")
-    for path in (trace, report):
-        check_writable(path)
-    for path in (gantt, what_if_chart):
-        check_picture(path)
+    check_outputs(trace, kineto, report, (gantt, what_if_chart))
 
     from experiments.runfile import load_run
 
@@ -73,6 +74,8 @@ def simulate(
             draw(result, gantt, window)
         if trace:
             write(result, trace)
+        if kineto:
+            write_ranks(result, kineto)
         if report:
             page([(config, result, summary)], report)
 
@@ -98,6 +101,13 @@ def write(result: "Result", path: Path) -> None:
     from sim.trace import write_trace
 
     write_trace(result.timeline, path)
+
+
+def write_ranks(result: "Result", folder: Path) -> None:
+    """Save a Kineto trace of one rank of each class, as profilers' readers take them."""
+    from sim.trace import write_kineto
+
+    write_kineto(result.timeline, folder)
 
 
 def suggestions(config: "RunConfig") -> list[dict[str, Any]]:
@@ -163,14 +173,49 @@ def parse_window(text: str) -> Window:
     return start, end
 
 
+def check_outputs(
+    trace: Path | None, kineto: Path | None, report: Path | None, pictures: Sequence[Path | None]
+) -> None:
+    """Refuse what cannot be written, before the work rather than after it. Raises `InputError`."""
+    check_trace(trace)
+    check_folder(kineto)
+    check_writable(report)
+    for path in pictures:
+        check_picture(path)
+
+
 def check_writable(path: Path | None) -> None:
-    """Refuse a file that cannot be written, before the work rather than after it. Raises `InputError`."""
+    """Refuse a file that cannot be written. Raises `InputError`."""
     if path is None:
         return
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file")
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}; make it, or write elsewhere")
+
+
+def check_trace(path: Path | None) -> None:
+    """As `check_writable`, of a trace: a folder of files is another option. Raises `InputError`."""
+    if path is not None and path.is_dir():
+        raise InputError(
+            f"--trace {path} is a folder; give the name of a file, or --kineto {path} for a file a rank"
+        )
+    check_writable(path)
+
+
+def check_folder(path: Path | None) -> None:
+    """Refuse a folder that cannot be made or filled. Raises `InputError`."""
+    if path is None:
+        return
+    if path.exists() and not path.is_dir():
+        raise InputError(f"--kineto {path} is a file; give the name of a folder")
+    there = path if path.is_dir() else path.absolute().parent
+    if not there.is_dir():
+        raise InputError(
+            f"--kineto {path}: there is no folder {there}; make it, or write elsewhere"
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--kineto {path}: {there} cannot be written to; write elsewhere")
 
 
 def check_picture(path: Path | None) -> None:

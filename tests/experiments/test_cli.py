@@ -13,6 +13,7 @@ from experiments.cli import COMMANDS, main
 from experiments.cli_output import cell, plain, working
 from experiments.cli_simulate import parse_window
 from sim.errors import DeadlockError, InputError
+from sim.units import us
 
 SUMMARY: dict[str, Any] = {
     "step_time_s": 2.0,
@@ -134,6 +135,10 @@ def test_a_misspelt_run_names_the_right_one(capsys: Capture) -> None:
         (["goodput", "llama3-405b"], "not yet available"),
         (["simulate", "llama3-405b", "--gantt-window", "0:1"], "--gantt"),
         (["simulate", "llama3-405b", "--gantt", "/nosuch/f.png"], "/nosuch"),
+        (["simulate", "llama3-405b", "--trace", "/nosuch/t.json"], "/nosuch"),
+        (["simulate", "llama3-405b", "--trace", "."], "--kineto"),
+        (["simulate", "llama3-405b", "--kineto", "/nosuch/ranks"], "there is no folder /nosuch"),
+        (["simulate", "llama3-405b", "--kineto", __file__], "is a file"),
         (["simulate", "nosuch.toml"], "No such file"),
         (["scoreboard", "--kernels", "nosuch.csv"], "nosuch.csv"),
         (["compare", "llama3-405b"], "two runs"),
@@ -390,6 +395,23 @@ def test_a_page_of_one_run_and_of_two(small: str, tmp_path: Path, capsys: Captur
         assert "llama2-7b on 16 devices of a100-superpod" in text
         assert "http://" not in text.replace("http://www.w3.org", "")
     capsys.readouterr()
+
+
+def test_kineto_traces_are_one_file_a_rank_class(
+    small: str, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = tmp_path / "ranks"
+    assert main(["simulate", small, "--json", "--kineto", str(folder)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    files = sorted(folder.iterdir())
+    assert len(files) == answer["num_rank_classes"]
+    first = json.loads(files[0].read_text(encoding="ascii"))
+    assert files[0].name == "rank0.pt.trace.json"
+    assert first["distributedInfo"] == {**first["distributedInfo"], "rank": 0, "world_size": 16}
+    ends = [e["ts"] + e["dur"] for e in first["traceEvents"] if e.get("cat") == "kernel"]
+    begins = [e["ts"] for e in first["traceEvents"] if e.get("cat") == "kernel"]
+    assert (max(ends) - min(begins)) * us == pytest.approx(answer["step_time_s"], rel=0.01)
+    assert main(["simulate", small, "--json", "--kineto", str(folder)]) == 0  # a second time
 
 
 def test_a_plan_that_does_not_fit_comes_with_changes_that_would(
