@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.chart import figure, label
+from experiments.runfile import RunConfig
 from experiments.study_figure import GREY, SERIES
-from experiments.trial import Row, long_numbers, run_config
+from experiments.trial import Row, long_numbers, preset_run
 from workloads.plan import Plan
 
 if TYPE_CHECKING:
@@ -21,20 +22,23 @@ AS_RUN = "as run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A run: its plan, the published step time (s; 0: not published) and where that is from, and knobs to turn.
+    """A run, the published step time (s; 0: not published) and where that is from, and knobs to turn.
 
     ``knobs``: name of a variant -> fields of the plan that differ. ``assumed``: what the source does not state.
     """
 
     name: str
-    model: str
-    cluster: str
-    plan: Plan
+    config: RunConfig
     published_s: float = 0.0
     source: str = ""
     assumed: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     knobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def preset_case(name: str, preset: str, **facts: Any) -> Case:
+    """Return the case of a run preset as its file has it, so that ``simulate`` gives the same numbers."""
+    config = preset_run(preset)
+    return Case(name=name, config=config, **{"source": config.source} | facts)
 
 
 def case_rows(cases: Iterable[Case], *, quick: bool = False) -> list[Row]:
@@ -44,8 +48,8 @@ def case_rows(cases: Iterable[Case], *, quick: bool = False) -> list[Row]:
         variants: dict[str, Mapping[str, Any]] = {AS_RUN: {}, **({} if quick else case.knobs)}
         for variant, changes in variants.items():
             changed: dict[str, Any] = dict(changes)
-            plan = replace(case.plan, **changed)
-            found = long_numbers(run_config(case.model, case.cluster, plan, **case.parameters))
+            plan = replace(case.config.plan, **changed)
+            found = long_numbers(replace(case.config, plan=plan))
             exposed = found["exposed"]
             most = max(exposed, key=lambda axis: exposed[axis], default="")
             row: Row = {"case": case.name, "variant": variant, "devices": plan.num_devices}
@@ -74,7 +78,8 @@ def case_figure(frame: "pd.DataFrame", title: str, *, height: float = 4.4) -> "F
     chart, (left, right) = figure(title, 2, height=height)
     run = frame[frame["variant"] == AS_RUN]
     at = range(len(run))
-    left.barh([i - 0.2 for i in at], run["step_time_s"], 0.38, color=SERIES[0])
+    replayed = left.barh([i - 0.2 for i in at], run["step_time_s"], 0.38, color=SERIES[0])
+    hatch(replayed, run["fits"])
     left.barh(
         [i + 0.2 for i in at],
         run["published_s"].fillna(0.0),
@@ -82,16 +87,19 @@ def case_figure(frame: "pd.DataFrame", title: str, *, height: float = 4.4) -> "F
         color=SERIES[1],
     )
     for i, row in enumerate(run.itertuples()):
-        replayed, published = float(str(row.step_time_s)), float(str(row.published_s))
+        seconds, published = float(str(row.step_time_s)), float(str(row.published_s))
         known = published == published
-        text = f"{replayed / published - 1:+.0%}" if known else "not published"
+        text = f"{seconds / published - 1:+.0%}" if known else "not published"
         left.text(
-            max(replayed, published if known else 0.0), i, f" {text}", va="center", fontsize=8.5
+            max(seconds, published if known else 0.0), i, f" {text}", va="center", fontsize=8.5
         )
     left.set_yticks(list(at), [f"{r.case}\n{r.plan}" for r in run.itertuples()], fontsize=8)
-    left.margins(x=0.4)
+    most = max(run["step_time_s"].max(), run["published_s"].fillna(0.0).max())
+    left.set_xlim(0, 1.45 * most)
     label(left, "step time (s)", "")
-    left.set_title("replayed (blue), published (orange)", fontsize=10, loc="right")
+    left.set_title(
+        "replayed (blue; hatched: does not fit), published (orange)", fontsize=9, loc="right"
+    )
     left.set_ylim(max(len(run) - 0.3, 1.4), min(-0.7, len(run) - 3.0))
     _knobs(right, frame)
     for axes in (left, right):
@@ -103,8 +111,7 @@ def _knobs(axes: Any, frame: "pd.DataFrame") -> None:
     base = frame[frame["variant"] == AS_RUN].set_index("case")["step_time_s"]
     turned = frame[frame["variant"] != AS_RUN]
     change = [float(str(r.step_time_s)) / base[r.case] - 1 for r in turned.itertuples()]
-    colours = [SERIES[3] if fits else GREY for fits in turned["fits"]]
-    axes.barh(range(len(turned)), change, 0.7, color=colours)
+    hatch(axes.barh(range(len(turned)), change, 0.7, color=SERIES[3]), turned["fits"])
     for place, value in enumerate(change):
         axes.text(max(value, 0.0), place, f" {value:+.0%}", va="center", fontsize=8.5)
     several = len(base) > 1
@@ -112,7 +119,28 @@ def _knobs(axes: Any, frame: "pd.DataFrame") -> None:
     axes.set_yticks(range(len(turned)), names, fontsize=8)
     axes.invert_yaxis()
     axes.axvline(0, color=GREY, lw=0.8)
-    axes.margins(x=0.35)
+    low, high = min(0.0, *change), max(0.0, *change)
+    axes.set_xlim(low - 0.05 * (high - low), high + 0.3 * (high - low))
     axes.xaxis.set_major_formatter("{x:+.0%}")
     label(axes, "change of step time", "")
-    axes.set_title("one knob turned (grey: does not fit)", fontsize=10, loc="right")
+    axes.set_title("one knob turned (hatched: does not fit)", fontsize=9, loc="right")
+
+
+def hatch(drawn: Any, fits: Iterable[bool]) -> None:
+    """Hatch the bars of plans that do not fit."""
+    for bar, fit in zip(drawn, fits, strict=True):
+        if not fit:
+            bar.set_hatch("///")
+            bar.set_edgecolor("white")
+
+
+def unfit(frame: "pd.DataFrame") -> str:
+    """Return which plans as run do not fit, with their peaks; or that all do.
+
+    A replay of such a plan gives the step it would take if memory sufficed.
+    """
+    runs = frame[(frame["variant"] == AS_RUN) & ~frame["fits"].astype(bool)]
+    shown = ", ".join(
+        f"{r.case} ({float(str(r.peak_memory_gib)):.0f} GiB)" for r in runs.itertuples()
+    )
+    return f"does not fit as replayed: {shown}" if shown else "every plan fits as run"

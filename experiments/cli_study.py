@@ -27,7 +27,10 @@ def questions() -> dict[str, str]:
 
 def study(
     name: Annotated[str, typer.Argument(help="A study, or all; see list studies.")],
-    out: Annotated[Path, typer.Option(help="Folder the results go to.")] = Path("results"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder the results go to (default: results; with --quick nowhere)."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="The small form that CI runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,9 +44,11 @@ def study(
 
     from experiments.study import write_index
 
+    folder = out if out is not None or quick else Path("results")
     with working(name):
-        rows = _run(chosen, out, quick=quick)
-    write_index(out, known)
+        rows = _run(chosen, folder, quick=quick)
+    if folder is not None:
+        write_index(folder, known)
     shown = ("name", "finding", "cpu_s")
     emit(
         {"studies": rows},
@@ -55,12 +60,12 @@ def study(
         raise typer.Exit(1)
 
 
-def _run(names: list[str], out: Path, *, quick: bool) -> list[dict[str, Any]]:
+def _run(names: list[str], out: Path | None, *, quick: bool) -> list[dict[str, Any]]:
     """Run one study here, several in a pool of processes."""
-    from experiments.study import run_studies, run_study
+    from experiments.study import attempt, run_studies
 
     if len(names) == 1:
-        return [run_study(names[0], out / names[0], quick=quick)]
+        return [attempt(names[0], None if out is None else out / names[0], quick=quick)]
 
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.chart import figure, label, stacked
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import SERIES, legend
 from experiments.trial import megatron_gpt, trial
 from sim.memory import memory_curve
@@ -75,7 +75,10 @@ def held(layers: int, changes: dict[str, Any]) -> float:
 
 def check(frame: pd.DataFrame) -> str:
     """Every step is the formula to a thousandth."""
-    assert ((frame["measured_sbh"] / frame["formula_sbh"] - 1).abs() < 1e-3).all()
+    claim(
+        ((frame["measured_sbh"] / frame["formula_sbh"] - 1).abs() < 1e-3).all(),
+        "a layer's activations are not the formula's to 1 per mille",
+    )
     row = frame.set_index("plan")["measured_sbh"]
     return (
         f"A layer keeps {row['one device']:.0f} sbh bytes; TP = {T} leaves {row[f'TP = {T}']:.0f}, of which 10 are not "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import bars, figure, legend
 from sim.collectives import CollectivePlan, Communicator
 from sim.units import GiB, ms
@@ -81,11 +81,14 @@ def _link_bytes(plan: CollectivePlan, num_links: int) -> np.ndarray:
 
 def check(frame: "pd.DataFrame") -> str:
     """Bytes are equal on every link; times within 2 % off NVLink, and never more than the two halves."""
-    assert (frame.link_bytes_difference < 1e-9).all(), "a link carries other bytes"
+    claim((frame.link_bytes_difference < 1e-9).all(), "a link carries other bytes")
     nccl = frame.fabric == "h100-fat-tree"
     off = (frame.time_ratio[~nccl] - 1.0).abs().max()
-    assert off < TIME_TOLERANCE, f"time ratio off by {off:.3f}"
-    assert frame.time_ratio[nccl].between(0.75, 1.0 + TIME_TOLERANCE).all()
+    claim(off < TIME_TOLERANCE, f"time ratio off by {off:.3f}")
+    claim(
+        frame.time_ratio[nccl].between(0.75, 1.0 + TIME_TOLERANCE).all(),
+        "NCCL's all-reduce takes less than 0.75 or more than 1 of its two halves",
+    )
     low = frame.time_ratio[nccl].min()
     return (
         f"All-reduce = reduce-scatter + all-gather: bytes equal on every link of three fabrics, time within {off:.1%} "

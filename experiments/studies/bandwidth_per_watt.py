@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import GREY, bars, figure, short
 from sim.collectives import Communicator
 from sim.units import GB, KILO, PFLOP, TB, GiB
@@ -68,9 +68,11 @@ def check(frame: "pd.DataFrame") -> str:
     power = optical.power_kW / rack.power_kW
     flops = optical.PFLOPs / rack.PFLOPs
     moved = optical.all_to_all_TBps / rack.all_to_all_TBps
-    assert abs(power / POWER_RATIO - 1.0) < POWER_TOLERANCE
-    assert flops < power
-    assert moved > flops
+    claim(
+        abs(power / POWER_RATIO - 1.0) < POWER_TOLERANCE, "the power ratio is off the published 3.9"
+    )
+    claim(flops < power, "FLOP/s should grow less than power")
+    claim(moved > flops, "bandwidth should grow more than FLOP/s")
     per_watt = moved / power
     return (
         f"CloudMatrix384 takes {power:.1f} times the power of an NVL72 for {flops:.1f} times its FLOP/s and "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure, label, lines
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import GREY, legend, powers
 from experiments.trial import numbers, trial
 from workloads.plan import Plan
@@ -43,12 +43,12 @@ def check(frame: pd.DataFrame) -> str:
     """Bubbles fall with m; 1F1B within 4 points of its closed form; the better schedules keep their order."""
     table = frame.pivot(index="microbatches", columns="schedule", values="bubble_fraction")
     ideal = frame[frame["schedule"] == "1f1b"].set_index("microbatches")["ideal_1f1b"]
-    assert (table.diff().dropna() < 0).all().all()
+    claim((table.diff().dropna() < 0).all().all(), "every bubble should fall with microbatches")
     off = float((table["1f1b"] - ideal).abs().max())
-    assert off < 0.05
-    assert (table["interleaved"] < table["1f1b"]).all()
-    assert (table["zb-h1"] < table["1f1b"]).all()
-    assert ((table["gpipe"] - table["1f1b"]).abs() < 0.05).all()
+    claim(off < 0.05, "1F1B is off its closed form")
+    claim((table["interleaved"] < table["1f1b"]).all(), "interleaving should have less bubble")
+    claim((table["zb-h1"] < table["1f1b"]).all(), "ZB-H1 should have less bubble")
+    claim(((table["gpipe"] - table["1f1b"]).abs() < 0.05).all(), "GPipe should have 1F1B's bubble")
     last = max(table.index)
     row = table.loc[last]
     return (

@@ -1,28 +1,22 @@
 """How close is the replay to DeepSeek-V3's training step, and which of its choices carries it?
 
 2,048 H800, PP 16, EP 64, ZeRO-1, no TP, DualPipe, FP8; expert exchange by DeepEP in FP8, a forward's exchange under a
-backward. Expected: within 20 % of the published 19.93 s; on one-sided schedules, which pair no forward with a
-backward, the exchange shows. Sources: Insights into DeepSeek-V3 (ISCA 25), table 4; DeepSeek-V3 report, sections 3.2
-and 3.3 (microbatch of 1 assumed).
+backward: the run preset `deepseek-v3`, whose assumptions (even layout, microbatch 1, attention kernel, moments in
+FP32 where theirs are BF16) leave its peak just above 80 GB. Expected: within 15 % of the published 19.93 s; on
+one-sided schedules, which pair no forward with a backward, the exchange shows. Sources: Insights into DeepSeek-V3
+(ISCA 25), table 4; DeepSeek-V3 report, sections 3.2 and 3.3.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.case import AS_RUN, Case, case_figure, case_rows
-from experiments.study import write
-from workloads.plan import Plan
+from experiments.case import AS_RUN, case_figure, case_rows, preset_case, unfit
+from experiments.study import claim, write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DUALPIPE: dict[str, Any] = {
-    "pp": 16, "ep": 64, "dp": 128, "schedule": "dualpipe", "global_batch": 15360, "seq_len": 4096, "zero": 1,
-    "dtype": "fp8", "dispatcher": "deepep", "dispatch_dtype": "fp8", "mtp": True, "comm_sms": 20,
-    "recompute": "selective", "recompute_modules": ("mla_up_proj", "norm"),
-    "layout": (4,) * 14 + (3, 2),
-}  # fmt: skip
 KNOBS: dict[str, dict[str, Any]] = {
     "exchange in BF16": {"dispatch_dtype": ""},
     "plain all-to-all, no DeepEP": {"dispatcher": "alltoall"},
@@ -31,10 +25,9 @@ KNOBS: dict[str, dict[str, Any]] = {
     "1F1B": {"schedule": "1f1b"},
     "ZB-H1": {"schedule": "zb-h1"},
 }
-CASE = Case(
-    name="DeepSeek-V3", model="deepseek-v3", cluster="h800-fat-tree", plan=Plan(**DUALPIPE), published_s=19.926,
-    source="ISCA 25, table 4", assumed="microbatch 1; layout 14 x 4, 3, 2 layers; moments in FP32 (theirs in BF16)",
-    knobs=KNOBS,
+CASE = preset_case(
+    "DeepSeek-V3", "deepseek-v3", published_s=19.926, source="ISCA 25, table 4", knobs=KNOBS,
+    assumed="microbatch 1; even layout; flash attention 2; moments in FP32 (theirs in BF16)",
 )  # fmt: skip
 
 
@@ -44,23 +37,31 @@ def run(*, quick: bool = False) -> pd.DataFrame:
 
 
 def check(frame: pd.DataFrame) -> str:
-    """Within 25 % of the published step; pairing, DeepEP and FP8 carry it."""
+    """Within 15 % of the published step; pairing, DeepEP and FP8 carry it."""
     time = frame.set_index("variant")["step_time_s"]
     off = time[AS_RUN] / CASE.published_s - 1
-    assert abs(off) < 0.25
+    claim(abs(off) < 0.15, f"off the published step by {off:+.1%}, over 15 %")
     turned = (time / time[AS_RUN] - 1).drop(AS_RUN)
     if len(turned):
-        assert turned["1F1B"] > 0.3
-        assert turned["plain all-to-all, no DeepEP"] > 0.1
-        assert turned["BF16 products"] > 0.05
+        claim(turned["1F1B"] > 0.2, "1F1B should cost over 20 %")
+        claim(turned["plain all-to-all, no DeepEP"] > 0.1, "an all-to-all should cost over 10 %")
+        claim(turned["BF16 products"] > 0.05, "BF16 products should cost over 5 %")
     worst = ", ".join(
         f"{name} {change:+.0%}" for name, change in turned.sort_values()[::-1].head(3).items()
+    )
+    peak = frame.set_index("variant")["peak_memory_gib"]
+    held = (
+        f"; ZB-H1 holds {peak['ZB-H1']:.0f} where 1F1B holds {peak['1F1B']:.0f}, since its last ranks owe up to 15 "
+        "weight gradients, whose operands recompute does not save"
+        if len(turned)
+        else ""
     )
     row = frame.set_index("variant").loc[AS_RUN]
     return (
         f"Replayed {time[AS_RUN]:.1f} s, published {CASE.published_s:.1f} s ({off:+.0%}): "
         f"{row['tflops_per_device']:.0f} model TFLOP/s a device, published 432.\n"
-        f"What carries it, by what the step costs without: {worst}."
+        f"What carries it, by what the step costs without: {worst}; MFU is over the peak of the products' dtype (BF16: "
+        f"half of FP8's). It {unfit(frame)}{held}."
     )
 
 

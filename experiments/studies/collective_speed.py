@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import figure, legend, line, powers
 from sim.cluster import Cluster
 from sim.collectives import ALGORITHMS, Communicator, flow_rounds
@@ -75,10 +75,10 @@ def _flows(machine: Cluster, everyone: np.ndarray) -> tuple[float, int]:
 def check(frame: "pd.DataFrame") -> str:
     """Both ways give the same bandwidth time; transfers are those of a ring."""
     off = (frame.flows_time_s / frame.bandwidth_time_s - 1.0).abs().max()
-    assert off < AGREE, f"flows and activity differ by {off:.3f}"
+    claim(off < AGREE, f"flows and activity differ by {off:.3f}")
     most = int(frame.devices.max())
     last = frame[frame.devices == most].iloc[0]
-    assert last.transfers % (2 * (most - 1)) == 0
+    claim(last.transfers % (2 * (most - 1)) == 0, "a ring should have 2 (n - 1) transfers a device")
     return (
         f"One all-reduce of {most:,} devices is one activity, or one solved round of flows that stands for "
         f"{last.transfers:,.0f} transfers: the same time within {off:.1%}; a C++ simulator that plays every message "

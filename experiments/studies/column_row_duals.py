@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure, label, stacked
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import SERIES, legend
 from experiments.trial import trial
 from sim.metrics import SHARE
@@ -66,18 +66,27 @@ def check(frame: pd.DataFrame) -> str:
     table = plain.pivot_table(
         index="kind", columns="pass", values="count", aggfunc="sum", fill_value=0
     )
-    assert table.loc["all_reduce", "forward"] == table.loc["all_reduce", "backward"] == 2
+    claim(
+        table.loc["all_reduce", "forward"] == table.loc["all_reduce", "backward"] == 2,
+        "without SP a layer should all-reduce twice each way",
+    )
     split = sharded.pivot_table(
         index="kind", columns="pass", values="count", aggfunc="sum", fill_value=0
     )
-    assert split.loc["all_gather", "forward"] == split.loc["reduce_scatter", "forward"] == 2
-    assert split.loc["reduce_scatter", "backward"] == 2
+    claim(
+        split.loc["all_gather", "forward"] == split.loc["reduce_scatter", "forward"] == 2,
+        "with SP a forward should gather twice and scatter twice",
+    )
+    claim(split.loc["reduce_scatter", "backward"] == 2, "with SP a backward should scatter twice")
     again = split.loc["all_gather", "backward"] - 2
-    assert again == 2
+    claim(again == 2, "with SP a backward should gather its inputs twice again")
     volume = frame.groupby(["sequence_parallel", "pass"])["sent_mib"].sum()
-    assert abs(volume[True, "forward"] / volume[False, "forward"] - 1) < 1e-9
+    claim(
+        abs(volume[True, "forward"] / volume[False, "forward"] - 1) < 1e-9,
+        "SP should move as many bytes forward as all-reduces do",
+    )
     extra = volume[True, "backward"] / volume[False, "backward"]
-    assert abs(extra - 1.5) < 1e-9
+    claim(abs(extra - 1.5) < 1e-9, "SP's backward should move 1.5 times the bytes")
     return (
         "A layer has 2 all-reduces forward and 2 backward; sequence parallelism makes each a reduce-scatter and an "
         "all-gather of the same bytes, in the mirrored place.\nBackward it gathers the two saved inputs once more for "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.chart import figure, label
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import bars, legend
 from experiments.trial import trial
 from sim.metrics import mfu
@@ -78,19 +78,28 @@ def check(frame: pd.DataFrame) -> str:
     row = frame.set_index(["documents", "way"]).sort_index()
     one, equal, mix = DOCUMENTS
     even, apart = (row.loc[(one, f"ring, {order}")] for order in ("zigzag", "contiguous"))
-    assert even["rank_classes"] == 1
-    assert even["wait_share"] < 0.03
-    assert apart["rank_classes"] == CP
+    claim(even["rank_classes"] == 1, "zigzag ranks should all be alike")
+    claim(even["wait_share"] < 0.03, "zigzag ranks should not wait")
+    claim(apart["rank_classes"] == CP, "contiguous ranks should all differ")
     slower = apart["step_ms"] / even["step_ms"]
-    assert slower > 1.25
+    claim(slower > 1.25, "contiguous parts should cost over a quarter more")
     mixed, short = row.loc[(mix, "ring, zigzag")], row.loc[(equal, "ring, zigzag")]
-    assert short["step_ms"] < 0.8 * even["step_ms"]
-    assert mixed["wait_share"] + mixed["exposed_cp_share"] > even["wait_share"] + 0.03
+    claim(
+        short["step_ms"] < 0.8 * even["step_ms"],
+        "short documents should take under 0.8 of the step",
+    )
+    claim(
+        mixed["wait_share"] + mixed["exposed_cp_share"] > even["wait_share"] + 0.03,
+        "mixed documents should wait 3 points more than whole ones",
+    )
     text = ""
     if (mix, "all-to-all") in row.index:
         swapped = row.loc[(mix, "all-to-all")]
-        assert swapped["rank_classes"] == 1
-        assert swapped["step_ms"] < mixed["step_ms"]
+        claim(swapped["rank_classes"] == 1, "swapped documents should be alike on all ranks")
+        claim(
+            swapped["step_ms"] < mixed["step_ms"],
+            "swapping should be faster than a split of each document",
+        )
         faster = mixed["step_ms"] / swapped["step_ms"]
         text = f"; an all-to-all, after which each rank has whole documents, is {faster:.2f} times as fast"
     lost = [r["wait_share"] + r["exposed_cp_share"] for r in (mixed, even)]

@@ -8,7 +8,7 @@ eq. 5.3), at L = 2.3 3.8 million tokens.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from experiments.study import replay, write
+from experiments.study import claim, replay, write
 from experiments.study_figure import figure, legend, line, powers
 from sim.units import MEGA
 from workloads.plan import Plan
@@ -82,18 +82,22 @@ def check(frame: "pd.DataFrame") -> str:
     """Data parallelism wins below the critical batch and stops paying above; TP x PP goes on."""
     time = frame.pivot_table(index="devices", columns="strategy", values="time_over_s0_s")
     batch = frame.pivot_table(index="devices", columns="strategy", values="batch_over_critical")
-    assert time.loc[256].idxmin() == "data parallel", (
-        "below the critical batch data parallelism is best"
+    claim(
+        time.loc[256].idxmin() == "data parallel",
+        "below the critical batch data parallelism is best",
     )
     if max(time.index) < 16384:
         return (
             "Quick form: data parallelism is best at 256 devices.\nHeld against: the order there."
         )
     gain = {name: time.loc[1024, name] / time.loc[16384, name] for name in STRATEGIES}
-    assert batch.loc[16384, "data parallel"] > 10.0
-    assert gain["data parallel"] < 1.2, gain
-    assert gain["TP 8 x PP 4"] > 2.0, gain
-    assert time.loc[16384].idxmin() == "TP 8 x PP 4"
+    claim(
+        batch.loc[16384, "data parallel"] > 10.0,
+        "data parallelism should take over 10 critical batches",
+    )
+    claim(gain["data parallel"] < 1.2, gain)
+    claim(gain["TP 8 x PP 4"] > 2.0, gain)
+    claim(time.loc[16384].idxmin() == "TP 8 x PP 4", "TP x PP should be best on 16,384")
     faster = time.loc[16384, "data parallel"] / time.loc[16384, "TP 8 x PP 4"]
     return (
         f"With a critical batch of {CRITICAL_TOKENS / MEGA:.1f}M tokens data parallelism alone is best up to 1,024 "

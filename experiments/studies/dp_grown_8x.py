@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.runfile import load_run
-from experiments.study import replay, write
+from experiments.study import claim, replay, write
 from experiments.study_figure import bars, figure, legend, short
 from topologies import cluster
 
@@ -53,9 +53,9 @@ def _row(devices: int) -> dict[str, object]:
 def check(frame: "pd.DataFrame") -> str:
     """Classes and spans stay, events within 5 %."""
     first, last = frame.iloc[0], frame.iloc[-1]
-    assert (frame.classes == first.classes).all()
-    assert (frame.spans == first.spans).all()
-    assert last.events < EVENTS_FACTOR * first.events
+    claim((frame.classes == first.classes).all(), "rank classes grow with the machine")
+    claim((frame.spans == first.spans).all(), "spans grow with the machine")
+    claim(last.events < EVENTS_FACTOR * first.events, "events grow with the machine")
     return (
         f"{last.devices:,.0f} devices replay as {last.classes:.0f} rank classes and {last.events:,.0f} events for "
         f"{last.spans:,.0f} spans, {first.devices:,.0f} devices as {first.classes:.0f} and {first.events:,.0f}; the "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure, label
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import SERIES, legend, powers
 from experiments.trial import Row, numbers, trial
 from workloads.models import model
@@ -60,14 +60,20 @@ def check(frame: pd.DataFrame) -> str:
     for name in dict.fromkeys(frame["model"]):
         near, far = (row.loc[(hosts, name, "alltoall", ep), "exposed_ep_s"] for ep in (8, 16))
         kernel = row.loc[(hosts, name, "deepep", 16), "exposed_ep_s"]
-        assert far > 2 * near
-        assert kernel < 0.5 * far
+        claim(far > 2 * near, "two hosts should expose over twice one host's exchange")
+        claim(kernel < 0.5 * far, "the kernel should halve the exposed exchange")
         for way in WAYS:
-            assert (row.loc[(rack, name, way), "mfu"].diff().dropna() > 0).all()
+            claim(
+                (row.loc[(rack, name, way), "mfu"].diff().dropna() > 0).all(),
+                "in a rack every step of EP should gain",
+            )
         cost[name] = (far / near, far / kernel)
         here = frame[(frame["fabric"] == hosts) & (frame["model"] == name) & frame["fits"]]
         best[name] = here.sort_values("mfu").groupby("dispatcher").last()
-    assert not row.loc[(hosts, "deepseek-v3", "deepep", 8), "fits"]
+    claim(
+        not row.loc[(hosts, "deepseek-v3", "deepep", 8), "fits"],
+        "DeepSeek-V3 should not fit at EP = 8 on H100",
+    )
     times, gains = (", ".join(f"{c[i]:.1f}" for c in cost.values()) for i in (0, 1))
     chosen = "; ".join(
         f"{name} EP = {found.loc['alltoall', 'ep']} by all-to-all ({found.loc['alltoall', 'mfu']:.0%} MFU), "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure, label
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import SERIES, legend
 from experiments.trial import Row, numbers, trial
 from workloads.plan import Plan
@@ -47,10 +47,18 @@ def check(frame: pd.DataFrame) -> str:
     """At equal memory decoupled experts are faster; the best decoupled split beats the best coupled one."""
     row = frame.set_index(["ep", "etp"])
     slices, whole = row.loc[(8, 8)], row.loc[(64, 1)]
-    assert abs(slices["peak_memory_gib"] / whole["peak_memory_gib"] - 1) < 0.1
-    assert whole["mfu"] > 1.2 * slices["mfu"]
+    claim(
+        abs(slices["peak_memory_gib"] / whole["peak_memory_gib"] - 1) < 0.1,
+        "the two should hold the same memory",
+    )
+    claim(
+        whole["mfu"] > 1.2 * slices["mfu"], "decoupled should be 1.2 times as fast at equal memory"
+    )
     best = frame[frame["fits"]].sort_values("mfu").groupby("kind").last()
-    assert best.loc["decoupled", "mfu"] > 1.2 * best.loc["coupled", "mfu"]
+    claim(
+        best.loc["decoupled", "mfu"] > 1.2 * best.loc["coupled", "mfu"],
+        "the best decoupled split should be 1.2 times as fast",
+    )
     one, two = best.loc["coupled"], best.loc["decoupled"]
     return (
         f"Of the splits that fit, decoupled EP = {two['ep']} reaches {two['mfu']:.1%} MFU, coupled EP = {one['ep']} x "

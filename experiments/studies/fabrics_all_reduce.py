@@ -8,7 +8,7 @@ through, in-switch reduction more (CS336 lecture 8; TPU v4 paper, all-reduce 1.1
 from typing import TYPE_CHECKING
 
 from experiments.fabric import FABRICS, busbw_row
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import figure, legend, line, powers
 from sim.units import GiB
 
@@ -40,15 +40,17 @@ def check(frame: "pd.DataFrame") -> str:
     equal = frame[(frame.speed == "equal") & (frame.devices >= 64)]
     table = equal.pivot_table(index="fabric", columns="devices", values="busbw_GBps")
     kept = table.iloc[:, -1] / table.iloc[:, 0]
-    assert kept.min() > 0.7, f"busbw falls to {kept.min():.2f} of that of 64 devices"
+    claim(kept.min() > 0.7, f"busbw falls to {kept.min():.2f} of that of 64 devices")
     torus = frame[(frame.fabric == "torus") & (frame.speed == "as built")].set_index("devices")
     small, closed = torus.busbw_GBps[8], torus.busbw_GBps[64]
-    assert closed > 1.7 * small, "closing the axes should nearly double the torus"
+    claim(closed > 1.7 * small, "closing the axes should nearly double the torus")
     built = frame[frame.speed == "as built"].pivot_table(
         index="fabric", columns="devices", values="busbw_GBps"
     )
     most = max(frame.devices)
-    assert built.loc["torus", most] > built.loc["fat tree", most]
+    claim(
+        built.loc["torus", most] > built.loc["fat tree", most], "the torus should beat the fat tree"
+    )
     return (
         f"All-reduce scales on every fabric: at equal device speed {most:,} devices keep {kept.min():.0%} or more of "
         f"the bus bandwidth of 64; as built the v5p torus moves {built.loc['torus', most]:.0f} GB/s there, H100 on a "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.study import replay, write
+from experiments.study import claim, replay, write
 from experiments.study_figure import figure, legend, line, powers
 from sim.metrics import flops_per_device, mfu
 from sim.units import Gbit
@@ -83,13 +83,13 @@ def check(frame: "pd.DataFrame") -> str:
     found = {int(str(rate)): crossover(part) for rate, part in frame.groupby("nic_Gbit")}
     expected = frame.groupby("nic_Gbit").analytic_crossover.median()
     ratios = [tokens / expected[rate] for rate, tokens in found.items()]
-    assert max(ratios) < FACTOR, ratios
-    assert min(ratios) > 1.0 / FACTOR, ratios
+    claim(max(ratios) < FACTOR, ratios)
+    claim(min(ratios) > 1.0 / FACTOR, ratios)
     moved = found[min(found)] / found[max(found)]
-    assert 6.0 < moved < 10.0, f"8 times less bandwidth moves the crossover {moved:.1f} times"
+    claim(6.0 < moved < 10.0, f"8 times less bandwidth moves the crossover {moved:.1f} times")
     fast = frame[(frame.nic_Gbit == 400) & (frame.tokens_per_device == 8192)].iloc[0]
     kept = fast.mfu / fast.mfu_one_device
-    assert kept > 1.0 - LOST, f"FSDP keeps {kept:.3f} of one device's MFU"
+    claim(kept > 1.0 - LOST, f"FSDP keeps {kept:.3f} of one device's MFU")
     return (
         f"FSDP's communication shows below {found[max(found)]:,.0f} tokens a device at 8 x 400 Gb/s a host and below "
         f"{found[min(found)]:,.0f} at 8 x 50: bandwidth / 8 moves the crossover x {moved:.1f}; at 8,192 tokens FSDP "

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.chart import figure, label
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import GREY, legend
 from experiments.trial import trial
 from sim.memory import memory_curve
@@ -79,8 +79,14 @@ def check(frame: pd.DataFrame) -> str:
         total = part.groupby("time_ms")["held_gib"].sum()
         step, turn = part["step_ms"].iloc[0], part["turn_ms"].iloc[0]
         peak = float(total.idxmax())
-        assert -0.02 * step <= peak - turn <= 0.15 * step
-        assert 0.7 * total.iloc[0] < total.iloc[-1] <= total.iloc[0]
+        claim(
+            -0.02 * step <= peak - turn <= 0.15 * step,
+            "the peak should stand at the turn from forward to backward",
+        )
+        claim(
+            0.7 * total.iloc[0] < total.iloc[-1] <= total.iloc[0],
+            "the step should end with what it began with",
+        )
         found[recompute] = (float(total.max()), peak / step, turn / step, float(total.iloc[-1]))
     most, at, turn, floor = found["none"]
     line = f"With recompute the peak is {found['full'][0]:.0f} GiB." if "full" in found else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.chart import figure, label, lines
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import legend
 from experiments.trial import Row, numbers, trial
 from workloads.models import model
@@ -63,10 +63,19 @@ def check(frame: pd.DataFrame) -> str:
     """Time and waiting rise with the skew; a capacity keeps both down."""
     free = frame[frame["case"] == "dropless"].set_index("steepness")
     tight = frame[frame["case"] == "capacity 1.25"].set_index("steepness")
-    assert (free["step_time_s"].diff().dropna() > 0).all()
-    assert free["waiting_share"].iloc[-1] > free["waiting_share"].iloc[0]
-    assert free["peak_memory_gib"].iloc[-1] > free["peak_memory_gib"].iloc[0]
-    assert tight["step_time_s"].iloc[-1] < free["step_time_s"].iloc[-1]
+    claim((free["step_time_s"].diff().dropna() > 0).all(), "each step of skew should cost time")
+    claim(
+        free["waiting_share"].iloc[-1] > free["waiting_share"].iloc[0],
+        "skew should make ranks wait",
+    )
+    claim(
+        free["peak_memory_gib"].iloc[-1] > free["peak_memory_gib"].iloc[0],
+        "skew should cost memory",
+    )
+    claim(
+        tight["step_time_s"].iloc[-1] < free["step_time_s"].iloc[-1],
+        "a capacity should limit the step",
+    )
     last = free.index.max()
     slower = free["step_time_s"][last] / free["step_time_s"][0.0] - 1
     held = tight["step_time_s"][last] / free["step_time_s"][0.0] - 1

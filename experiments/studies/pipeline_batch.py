@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure, label, lines
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import legend, powers
 from experiments.trial import megatron_gpt, numbers, trial
 from workloads.model import Model
@@ -48,9 +48,15 @@ def check(frame: pd.DataFrame) -> str:
     loss = 1 - table.loc[deep] / table.loc[1]
     small, large = BATCHES
     ideal = frame[(frame["stages"] == deep)].set_index("batch")["bubble_ideal"]
-    assert (table[small].diff().dropna() < 0).all()
-    assert abs(loss[small] - ideal[small]) < 0.12
-    assert loss[large] < 0.12
+    claim(
+        (table[small].diff().dropna() < 0).all(),
+        "at batch 8 each doubling of the pipeline should cost",
+    )
+    claim(
+        abs(loss[small] - ideal[small]) < 0.12,
+        "the loss at batch 8 should be that of the bubble within 12 points",
+    )
+    claim(loss[large] < 0.12, "the loss at batch 128 should be under 12 %")
     return (
         f"From 1 to {deep} stages throughput a device falls by {loss[small]:.0%} at batch {small} and by "
         f"{loss[large]:.0%} at batch {large}.\nThe bubble alone explains {ideal[small]:.0%} and {ideal[large]:.0%}: "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.trial import numbers, trial
 from sim.palette import ACTION_PHASE, IDLE, PHASES, shade
 from sim.program import Compute, Merged
@@ -93,15 +93,23 @@ def check(frame: pd.DataFrame) -> str:
     """Bubbles stand in the order of the papers; memory too."""
     row = frame.groupby("schedule", sort=False).first()
     bubble, memory = row["bubble_fraction"], row["peak_memory_gib"]
-    assert abs(bubble["naive"] - (1 - 1 / STAGES)) < 0.05
+    claim(
+        abs(bubble["naive"] - (1 - 1 / STAGES)) < 0.05, "naive should idle 1 - 1/p within 5 points"
+    )
     ideal = (STAGES - 1) / (MICROBATCHES + STAGES - 1)
-    assert abs(bubble["gpipe"] - ideal) < 0.06
-    assert abs(bubble["1f1b"] - ideal) < 0.06
-    assert bubble["interleaved"] < 0.75 * bubble["1f1b"]
-    assert bubble["zb-h1"] < 0.75 * bubble["1f1b"]
-    assert bubble["zb-v"] < bubble["zb-h1"]
-    assert memory["1f1b"] < memory["gpipe"]
-    assert memory["dualpipe"] > 1.2 * memory["1f1b"]
+    claim(abs(bubble["gpipe"] - ideal) < 0.06, "GPipe's bubble is off (p-1)/(m+p-1) by 6 points")
+    claim(abs(bubble["1f1b"] - ideal) < 0.06, "1F1B's bubble is off (p-1)/(m+p-1) by 6 points")
+    claim(
+        bubble["interleaved"] < 0.75 * bubble["1f1b"],
+        "interleaving should have under 0.75 of 1F1B's bubble",
+    )
+    claim(bubble["zb-h1"] < 0.75 * bubble["1f1b"], "ZB-H1 should have under 0.75 of 1F1B's bubble")
+    claim(bubble["zb-v"] < bubble["zb-h1"], "ZB-V should have less bubble than ZB-H1")
+    claim(memory["1f1b"] < memory["gpipe"], "1F1B should hold less than GPipe")
+    claim(
+        memory["dualpipe"] > 1.2 * memory["1f1b"],
+        "DualPipe should hold over 1.2 times 1F1B's memory",
+    )
     shown = ", ".join(f"{name} {bubble[name]:.0%}" for name in row.index)
     return (
         f"Bubble of the step at p = {STAGES}, m = {MICROBATCHES}: {shown}.\n"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from experiments.chart import figure, label
 from experiments.runfile import ClusterSpec, RunConfig
-from experiments.study import replay, write
+from experiments.study import claim, replay, write
 from experiments.study_figure import GREY, SERIES, legend
 from experiments.trial import long_step_time
 from sim.units import TERA
@@ -88,14 +88,17 @@ def check(frame: pd.DataFrame) -> str:
     published = frame.pivot(index="devices", columns="case", values="published_tflops")
     ptd, ahead, use, lists = (rate[case] for case in CASES)
     wanted = published[PTD] / published[CASES[-1]]
-    assert ((ptd / published[PTD] - 1).abs() < 0.1).all()
-    assert (use < ahead).all()
-    assert (lists < use).all()
-    assert ((ptd / ahead) < 1.1).all()
+    claim(
+        ((ptd / published[PTD] - 1).abs() < 0.1).all(),
+        "PTD-P is off the published rate by over 10 %",
+    )
+    claim((use < ahead).all(), "gathering on use should be slower than ahead")
+    claim((lists < use).all(), "the lists of 2021 should be slower still")
+    claim(((ptd / ahead) < 1.1).all(), "gathered ahead ZeRO-3 should not fall behind by over 10 %")
     off = ptd / lists / wanted - 1
-    assert (off.abs() < TOLERANCE).all()
+    claim((off.abs() < TOLERANCE).all(), "a ratio is off the published one by over 15 %")
     if len(off) > 2:
-        assert (ptd / lists).is_monotonic_increasing
+        claim((ptd / lists).is_monotonic_increasing, "the ratios should grow with the machine")
     return (
         f"PTD-P over ZeRO-3: {_list(ptd / lists)} times with DeepSpeed's software of 2021 (published {_list(wanted)}), "
         f"{_list(ptd / use)} with that of 2022, {_list(ptd / ahead)} with layers gathered ahead.\n"

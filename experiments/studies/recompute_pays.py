@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure, label
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import GREY, SERIES, legend, powers
 from experiments.trial import numbers, trial
 from workloads.plan import Plan
@@ -49,14 +49,14 @@ def check(frame: pd.DataFrame) -> str:
     """Slower at equal batch, by a quarter to a third; the best that fits is faster with recompute."""
     kept, again = (frame[frame["recompute"] == name].set_index("batch") for name in NAMES)
     loss = 1 - again["sequences_per_s"] / kept["sequences_per_s"]
-    assert loss.between(0.2, 0.36).all()
-    assert again["fits"].all()
-    assert not kept["fits"].all()
+    claim(loss.between(0.2, 0.36).all(), "recompute should cost 20 to 36 % at equal batch")
+    claim(again["fits"].all(), "with recompute everything should fit")
+    claim(not kept["fits"].all(), "without it the largest batches should not fit")
     best = kept[kept["fits"]]["sequences_per_s"].max()
     limit = kept[kept["fits"]].index.max()
     crossing = again.index[again["sequences_per_s"] > best].min()
     gain = again["sequences_per_s"].max() / best
-    assert gain > 1.05
+    claim(gain > 1.05, "recompute should pay")
     return (
         f"At equal batch recompute costs {loss.min():.0%} to {loss.max():.0%}; without it batch {limit} is the last "
         f"that fits. From batch {crossing} on recompute beats that: {gain:.1f} times at batch {again.index.max()}.\n"

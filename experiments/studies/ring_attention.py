@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.chart import figure, label, lines
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import legend, powers
 from experiments.trial import Row, trial
 from sim.program import Collective
@@ -63,12 +63,24 @@ def check(frame: pd.DataFrame) -> str:
     """The ring's overlap grows with the sequence to nearly all; what it leaves at 256K is least of the three."""
     rings = frame[frame["context"] == "ring"]
     for _, part in rings.groupby("links"):
-        assert part["exposed_over_compute"].iloc[-1] < 0.01
-        assert part["hidden_share"].iloc[-1] > 0.9
-        assert part["exposed_over_compute"].iloc[0] > 10 * part["exposed_over_compute"].iloc[-1]
+        claim(
+            part["exposed_over_compute"].iloc[-1] < 0.01,
+            "at the longest sequence under 1 % should be exposed",
+        )
+        claim(
+            part["hidden_share"].iloc[-1] > 0.9,
+            "at the longest sequence over 90 % should be hidden",
+        )
+        claim(
+            part["exposed_over_compute"].iloc[0] > 10 * part["exposed_over_compute"].iloc[-1],
+            "exposure should fall tenfold with length",
+        )
     longest = frame[frame["seq_len"] == frame["seq_len"].max()]
     for _, part in longest.groupby("links"):
-        assert part.set_index("context")["exposed_over_compute"].idxmin() == "ring"
+        claim(
+            part.set_index("context")["exposed_over_compute"].idxmin() == "ring",
+            "the ring should expose least",
+        )
     near, far = PLACES
     reached = {
         place: int(part[part["exposed_over_compute"] < 0.05]["seq_len"].min())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.study import replay, write
+from experiments.study import claim, replay, write
 from experiments.study_figure import figure, legend, line, powers
 from sim.metrics import mfu
 from workloads.models import model
@@ -81,18 +81,18 @@ def check(frame: "pd.DataFrame") -> str:
     """The book's order and its number on the TPU; the same order, later, on H100s."""
     tpu = frame[frame.machine == "tpu-v5p"]
     alone, mixed = needed(tpu, "FSDP"), needed(tpu, "FSDP + TP")
-    assert BOOK_TOKENS / FACTOR < alone < BOOK_TOKENS * FACTOR, f"FSDP needs {alone:.0f} tokens"
-    assert mixed < 0.75 * alone, f"mixed needs {mixed:.0f}, FSDP {alone:.0f}"
+    claim(BOOK_TOKENS / FACTOR < alone < BOOK_TOKENS * FACTOR, f"FSDP needs {alone:.0f} tokens")
+    claim(mixed < 0.75 * alone, f"mixed needs {mixed:.0f}, FSDP {alone:.0f}")
     tables = {name: part.pivot_table(index="tokens_per_device", columns="strategy", values="mfu")
               for name, part in frame.groupby("machine")}  # fmt: skip
     table = tables["tpu-v5p"]
-    assert table.loc[64].max() < 0.5 * table.max().max(), "efficient at 64 tokens"
-    assert table.loc[256].idxmax() == "FSDP + TP"
+    claim(table.loc[64].max() < 0.5 * table.max().max(), "efficient at 64 tokens")
+    claim(table.loc[256].idxmax() == "FSDP + TP", "FSDP + TP should be best at 256 tokens")
     for other in tables.values():
-        assert other.loc[max(TOKENS)].idxmax() == "FSDP"
+        claim(other.loc[max(TOKENS)].idxmax() == "FSDP", "FSDP should be best at most tokens")
     gpu = frame[frame.machine == "h100-fat-tree"]
     later = f"; on H100s FSDP needs {needed(gpu, 'FSDP'):,.0f}" if len(gpu) else ""
-    assert not len(gpu) or needed(gpu, "FSDP") > alone
+    claim(not len(gpu) or needed(gpu, "FSDP") > alone, "H100s should need more tokens")
     return (
         f"On TPU v5p FSDP reaches 70 % of the best MFU from {alone:,.0f} tokens a device, FSDP + TP from {mixed:,.0f}; "
         f"below 128 nothing does{later}.\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure, label
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import SERIES, legend
 from experiments.trial import numbers, trial
 from sim.errors import InputError
@@ -52,13 +52,13 @@ def check(frame: pd.DataFrame) -> str:
     """The leader splits the backward, and the leanest legal schedule is not the fastest."""
     ran = frame[frame["reason"] == ""].set_index("schedule").sort_values("step_time_s")
     step, memory = ran["step_time_s"], ran["peak_memory_gib"]
-    assert step["naive"] > 5 * step["1f1b"]
-    assert memory["1f1b"] < memory["gpipe"]
+    claim(step["naive"] > 5 * step["1f1b"], "naive should take over 5 times 1F1B")
+    claim(memory["1f1b"] < memory["gpipe"], "1F1B should hold less than GPipe")
     best, leanest = step.index[0], str(memory.drop("naive").idxmin())
     if OTHERS in set(ran["family"]):
-        assert step[best] < 0.95 * step["1f1b"]
-        assert best != leanest
-        assert memory["v-half"] < memory["1f1b"]
+        claim(step[best] < 0.95 * step["1f1b"], "the best schedule should gain 5 %")
+        claim(best != leanest, "the fastest should not be the leanest")
+        claim(memory["v-half"] < memory["1f1b"], "v-half should hold less than 1F1B")
     return (
         f"{best} is fastest, {step['1f1b'] / step[best] - 1:.0%} ahead of 1F1B, with {memory[best]:.0f} GiB against "
         f"{memory['1f1b']:.0f}; {leanest} is leanest with {memory[leanest]:.0f} GiB and "

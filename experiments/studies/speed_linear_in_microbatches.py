@@ -9,7 +9,7 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from experiments.study import replay, write
+from experiments.study import claim, replay, write
 from experiments.study_figure import figure, legend, line, powers
 from sim.units import KILO
 from workloads.plan import Plan
@@ -58,8 +58,8 @@ def check(frame: "pd.DataFrame") -> str:
     """Events grow by at most 4.4 for every 4 times the microbatches."""
     events = list(frame.events)
     growth = max(b / a for a, b in pairwise(events))
-    assert growth < MOST, f"events grow {growth:.2f} times"
-    assert (frame.events_per_span <= 2.0).all()
+    claim(growth < MOST, f"events grow {growth:.2f} times")
+    claim((frame.events_per_span <= 2.0).all(), "a span should cost at most two events")
     return (
         f"Four times the microbatches cost {growth:.2f} times the events, up to {events[-1]:,} events for "
         f"{frame.spans.iloc[-1]:,} spans ({frame.events_per_span.max():.1f} a span).\n"

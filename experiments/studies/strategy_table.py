@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.trial import Row, numbers, peak_bytes, trial
 from sim.metrics import communication_volume
 from sim.program import Collective, Send
@@ -76,13 +76,25 @@ def dominating(frame: pd.DataFrame) -> list[str]:
 
 def check(frame: pd.DataFrame) -> str:
     """No strategy is best in every column; the extremes are where the lecture has them."""
-    assert dominating(frame) == []
+    claim(dominating(frame) == [], f"{dominating(frame)} is best in every column")
     row = frame.set_index("strategy")
-    assert row["states_gib"]["ZeRO-3 / FSDP"] < 0.3 * row["states_gib"]["DDP"]
-    assert row["sent_gb"]["pipeline (1F1B)"] < row["sent_gb"]["DDP"]
+    claim(
+        row["states_gib"]["ZeRO-3 / FSDP"] < 0.3 * row["states_gib"]["DDP"],
+        "ZeRO-3 should hold under 0.3 of DDP's states",
+    )
+    claim(
+        row["sent_gb"]["pipeline (1F1B)"] < row["sent_gb"]["DDP"],
+        "a pipeline should send less than DDP",
+    )
     if "tensor" in row.index:
-        assert row["sent_gb"]["tensor"] > 3 * row["sent_gb"]["DDP"]
-        assert row["min_batch"]["tensor"] < row["min_batch"]["DDP"]
+        claim(
+            row["sent_gb"]["tensor"] > 3 * row["sent_gb"]["DDP"],
+            "TP should send over 3 times DDP's bytes",
+        )
+        claim(
+            row["min_batch"]["tensor"] < row["min_batch"]["DDP"],
+            "TP should run at a smaller batch than DDP",
+        )
     losers = {column: str(row[column].idxmax()) for column in COLUMNS}
     return (
         f"No strategy dominates: {losers['states_gib']} holds most states, {losers['sent_gb']} sends most, "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.chart import figure, label
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import bars, legend
 from experiments.trial import Row, numbers, trial
 from sim.metrics import communication_volume
@@ -68,16 +68,25 @@ def expected(kind: str, microbatches: int) -> float:
 
 def check(frame: pd.DataFrame) -> str:
     """Volumes are the formulas; TP has no bubble; leaving the host halves TP and leaves PP alone."""
-    assert ((frame["sent_gb"] / frame["expected_gb"] - 1).abs() < 0.06).all()
+    claim(
+        ((frame["sent_gb"] / frame["expected_gb"] - 1).abs() < 0.06).all(),
+        "volumes are off the formulas by over 6 %",
+    )
     rows = frame[frame["microbatches"] == frame["microbatches"].max()].set_index(
         ["strategy", "links"]
     )
     near, far = PLACES
     tp, pp = rows.loc[f"TP = {N}"], rows.loc[f"PP = {N}"]
-    assert tp["bubble_fraction"].max() == 0
-    assert pp["bubble_fraction"].min() > 0.05
-    assert tp.loc[far, "tflops_per_device"] < 0.5 * tp.loc[near, "tflops_per_device"]
-    assert pp.loc[far, "tflops_per_device"] > 0.95 * pp.loc[near, "tflops_per_device"]
+    claim(tp["bubble_fraction"].max() == 0, "TP should have no bubble")
+    claim(pp["bubble_fraction"].min() > 0.05, "PP should have a bubble")
+    claim(
+        tp.loc[far, "tflops_per_device"] < 0.5 * tp.loc[near, "tflops_per_device"],
+        "TP should lose half across hosts",
+    )
+    claim(
+        pp.loc[far, "tflops_per_device"] > 0.95 * pp.loc[near, "tflops_per_device"],
+        "PP should keep 95 % across hosts",
+    )
     speed = {(kind, place): rows.loc[place, "tflops_per_device"]
              for kind, rows in (("TP", tp), ("PP", pp)) for place in PLACES}  # fmt: skip
     ratio = tp["sent_gb"].iloc[0] / pp["sent_gb"].iloc[0]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.fabric import FABRICS
-from experiments.study import replay, write
+from experiments.study import claim, replay, write
 from experiments.study_figure import figure, legend, line, powers
 from sim.metrics import exposed_communication, mfu
 from workloads.models import model
@@ -68,11 +68,14 @@ def check(frame: "pd.DataFrame") -> str:
     """On hosts of 8 the last degree that keeps 70 % is 8; the torus goes further and keeps most at 64."""
     table = frame.pivot_table(index="fabric", columns="tp", values="kept")
     reach = {f: max(tp for tp in DEGREES if row[tp] >= KEPT) for f, row in table.iterrows()}
-    assert reach["fat tree"] == 8, f"hosts of 8 reach {reach['fat tree']}"
-    assert all(r > 8 for f, r in reach.items() if f != "fat tree"), reach
-    assert table[64].idxmax() == "torus"
+    claim(reach["fat tree"] == 8, f"hosts of 8 reach {reach['fat tree']}")
+    claim(all(r > 8 for f, r in reach.items() if f != "fat tree"), reach)
+    claim(table[64].idxmax() == "torus", "the torus should keep most at 64")
     steps = table.loc["fat tree"]
-    assert steps[16] / steps[8] < steps[8] / steps[4] < 1.0
+    claim(
+        steps[16] / steps[8] < steps[8] / steps[4] < 1.0,
+        "leaving the host should cost more than the step before",
+    )
     reached = ", ".join(f"{FABRICS[str(f)].label} {r}" for f, r in reach.items())
     last = ", ".join(f"{f} {v:.0%}" for f, v in table[64].items())
     return (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.chart import figure, label, lines
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import GREY, SERIES, legend, powers
 from experiments.trial import Row, megatron_gpt, numbers, trial
 from sim.units import KILO
@@ -59,13 +59,22 @@ def check(frame: pd.DataFrame) -> str:
     """With sequences enough the least degree is best; below, the one that puts all devices to work, 64 / batch."""
     found = best(frame)
     for batch, tp in found.items():
-        assert tp == max(DEVICES // batch, DEGREES[0])
+        claim(
+            tp == max(DEVICES // batch, DEGREES[0]),
+            f"at batch {batch} TP = {tp} is best, not 64 / batch",
+        )
     large = frame[frame["batch"] == frame["batch"].max()].set_index("tp")
     small = frame[frame["batch"] == frame["batch"].min()].set_index("tp")
     full = frame[frame["batch"] >= PAPER]
-    assert (full.groupby("batch")["tflops_per_device"].diff().dropna() < 0).all()
+    claim(
+        (full.groupby("batch")["tflops_per_device"].diff().dropna() < 0).all(),
+        "with sequences enough each degree should cost",
+    )
     if large.index.size and frame["batch"].max() >= PAPER:
-        assert large["tflops_per_device"][8] > 1.3 * large["tflops_per_device"][16]
+        claim(
+            large["tflops_per_device"][8] > 1.3 * large["tflops_per_device"][16],
+            "TP across hosts should cost over 1.3 times",
+        )
     low, high = frame["batch"].min(), frame["batch"].max()
     gain = small["step_time_s"][2] / small["step_time_s"].min()
     return (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.chart import figure, label, stacked
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import bars, legend
 from experiments.trial import Row, grouped, megatron_gpt, numbers, trial
 from sim.palette import AXES, CAUSES
@@ -49,10 +49,13 @@ def check(frame: pd.DataFrame) -> str:
     """TP = 8 is best at every batch; communication rises with t, the bubble falls."""
     for _, part in frame.groupby("batch"):
         speed = part.set_index("tp")["tflops_per_device"]
-        assert speed.idxmax() == 8
+        claim(speed.idxmax() == 8, "TP = 8 should be best")
         shares = part.set_index("tp")
-        assert shares["communication"][32] > 2 * shares["communication"][8]
-        assert shares["bubble"][2] > shares["bubble"][8]
+        claim(
+            shares["communication"][32] > 2 * shares["communication"][8],
+            "TP across hosts should at least double communication",
+        )
+        claim(shares["bubble"][2] > shares["bubble"][8], "TP = 2 should have more bubble")
     speed = frame[frame["batch"] == frame["batch"].max()].set_index("tp")["tflops_per_device"]
     return (
         f"TP = 8 (one host) with PP = 8 is best at both batches: {speed[8]:.0f} TFLOP/s a device against "

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.chart import figure, label
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import GREY, SERIES, legend, powers
 from experiments.trial import long_step_time, preset_run
 from sim.units import PFLOP, TERA
@@ -53,10 +53,10 @@ def check(frame: pd.DataFrame) -> str:
     """Slope 1.0 within 10 %; every row within 12 % of the table, 6 % on average."""
     grown = slope(frame["devices"], frame["aggregate_pflops"])
     printed = slope(frame["devices"], frame["published_tflops"] * frame["devices"])
-    assert abs(grown - 1.0) < 0.1
+    claim(abs(grown - 1.0) < 0.1, f"slope {grown:.2f}, not 1.0 within 10 %")
     off = (frame["tflops_per_device"] / frame["published_tflops"] - 1).abs()
-    assert off.max() < 0.12
-    assert off.mean() < 0.08
+    claim(off.max() < 0.12, f"a row is off by {off.max():.1%}, over 12 %")
+    claim(off.mean() < 0.06, f"rows are off by {off.mean():.1%} on average, over 6 %")
     use = frame["tflops_per_device"] / PEAK_TFLOPS
     return (
         f"Utilisation stays between {use.min():.0%} and {use.max():.0%} of peak; aggregate throughput grows with slope "

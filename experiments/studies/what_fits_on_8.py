@@ -8,7 +8,7 @@ the spoken figure lies between. A replay adds activations, gathered layers, the 
 from typing import TYPE_CHECKING
 
 from experiments.largest_model import largest_model
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import bars, figure, legend, short
 from sim.units import GB, GIGA
 
@@ -57,13 +57,13 @@ def bytes_per_parameter(zero: int, optimizer: float) -> float:
 def check(frame: "pd.DataFrame") -> str:
     """The baseline does not fit 7B; states allow 40B and 53B; devices scale with their memory."""
     a100 = frame[frame.host == "a100-host"].set_index("stage")
-    assert a100.states_only_12_B["baseline"] < 7.0, "7B fits the baseline"
-    assert round(a100.states_only_16_B["ZeRO-3"]) == 40
-    assert round(a100.states_only_12_B["ZeRO-3"]) == 53
+    claim(a100.states_only_12_B["baseline"] < 7.0, "7B fits the baseline")
+    claim(round(a100.states_only_16_B["ZeRO-3"]) == 40, "A")
+    claim(round(a100.states_only_12_B["ZeRO-3"]) == 53, "B")
     full = frame[frame.stage == "ZeRO-3"].set_index("host")
     per_gb = full.replayed_B / full.memory_GB
     spread = (per_gb / per_gb["a100-host"] - 1.0).abs().max()
-    assert spread < LINEAR_TOLERANCE, f"not linear: {spread:.2f}"
+    claim(spread < LINEAR_TOLERANCE, f"not linear: {spread:.2f}")
     got = a100.replayed_B
     return (
         f"8 A100-80 train at most {got['baseline']:.1f}B without ZeRO (not 7B) and {got['ZeRO-3']:.0f}B with ZeRO-3 by "

@@ -8,7 +8,7 @@ activations of one sequence, which it does not shard, fill the device: then only
 from typing import TYPE_CHECKING
 
 from experiments.largest_model import largest_model
-from experiments.study import write
+from experiments.study import claim, write
 from experiments.study_figure import figure, legend, line, powers
 from sim.units import GB, GIGA
 
@@ -62,19 +62,20 @@ def check(frame: "pd.DataFrame") -> str:
     """The baseline stays, later stages grow, ZeRO-3 grows most."""
     table = frame.pivot_table(index=["device", "devices"], columns="stage", values="largest_B")
     for device, part in table.groupby("device"):
-        assert (part["baseline"] == part["baseline"].iloc[0]).all(), device
-        assert part.diff().iloc[1:].min().min() >= 0.0, device
-    assert (table["baseline"] < table["ZeRO-1"]).all()
-    assert (table["ZeRO-1"] <= table["ZeRO-2"]).all()
-    assert (table["ZeRO-2"] <= table["ZeRO-3"]).all()
+        claim((part["baseline"] == part["baseline"].iloc[0]).all(), device)
+        claim(part.diff().iloc[1:].min().min() >= 0.0, device)
+    claim((table["baseline"] < table["ZeRO-1"]).all(), "the baseline should hold less than ZeRO-1")
+    claim((table["ZeRO-1"] <= table["ZeRO-2"]).all(), "ZeRO-1 should hold no more than ZeRO-2")
+    claim((table["ZeRO-2"] <= table["ZeRO-3"]).all(), "ZeRO-2 should hold no more than ZeRO-3")
     first, last = table.loc["A100-80"].iloc[0], table.loc["A100-80"].iloc[-1]
     third = frame[frame.stage == "ZeRO-3"]
     few, share = (
         third[third.devices == count].states_share.max()
         for count in (min(frame.devices), max(frame.devices))
     )
-    assert len(set(frame.devices)) < len(DEVICES) or share < MOST_STATES * few, (
-        f"states are {share:.2f} of the peak, {few:.2f} on few devices"
+    claim(
+        len(set(frame.devices)) < len(DEVICES) or share < MOST_STATES * few,
+        f"states are {share:.2f} of the peak, {few:.2f} on few devices",
     )
     return (
         f"On A100-80 the baseline holds {first['baseline']:.1f}B on any number of devices; ZeRO-3 holds "

@@ -6,7 +6,7 @@ gradients and 12 of optimizer state a parameter.
 
 from typing import TYPE_CHECKING
 
-from experiments.study import replay, write
+from experiments.study import claim, replay, write
 from experiments.study_figure import figure, legend
 from sim.palette import MEMORY
 from sim.units import GB
@@ -54,7 +54,7 @@ def _row(zero: int) -> dict[str, object]:
 def check(frame: "pd.DataFrame") -> str:
     """States are the paper's within 2 %."""
     off = (frame.states_GB / frame.paper_GB - 1.0).abs().max()
-    assert off < TOLERANCE, f"off by {off:.3f}"
+    claim(off < TOLERANCE, f"off by {off:.3f}")
     got = " / ".join(f"{v:.3g}" for v in frame.states_GB)
     return (
         f"A 7.5B model on 64 devices holds {got} GB of states a device under DDP / ZeRO-1 / 2 / 3.\n"

@@ -10,11 +10,15 @@ from experiments.cli import main
 from experiments.cli_study import questions
 from experiments.largest_model import last_within, rungs
 from experiments.study import (
+    FINDING_CHARACTERS,
+    ClaimError,
+    claim,
     module_of,
     moved_rows,
     replay,
     run_studies,
     run_study,
+    shortened,
     write_index,
 )
 from workloads.plan import Plan
@@ -52,7 +56,8 @@ def test_results_hold_table_figure_and_a_finding_of_two_lines(name: str) -> None
 def test_the_index_has_a_line_a_study() -> None:
     index = (RESULTS / "README.md").read_text()
     for name in STUDIES:
-        assert f"`./run study {name}`" in index
+        (line,) = (row for row in index.splitlines() if f"`./run study {name}`" in row)
+        assert len(line.split(" | ")[1]) <= FINDING_CHARACTERS
 
 
 @pytest.mark.parametrize("name", FAST)
@@ -78,17 +83,40 @@ def test_moved_rows_are_found_and_cpu_seconds_are_not_compared(tmp_path: Path) -
     assert moved_rows("n,seconds,replay_cpu_s\nc,4,0.2\n", known) == ["n,seconds"]
 
 
+def test_a_claim_that_does_not_hold_is_an_error_with_its_message() -> None:
+    claim(True, "unused")
+    with pytest.raises(ClaimError, match="found 3"):
+        claim(False, "found 3")
+
+
 def test_a_claim_that_does_not_hold_fails_its_study_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    kept = tmp_path / "results" / "zero-memory"
-    kept.mkdir(parents=True)
-    (kept / "table.csv").write_text("other\n1\n")
+    _keep_another_table(tmp_path, monkeypatch)
     with ThreadPoolExecutor(1) as pool:
         rows = run_studies(["zero-memory", "dp-volumes"], tmp_path / "out", pool, quick=True)
-    assert [row.get("failed", False) for row in rows] == [True, False]
-    assert "run the study" in rows[0]["finding"]
+    assert [row.get("failed", False) for row in rows] == [True, True]
+    assert "rows are not in" in rows[0]["finding"]
+    assert "no kept table" in rows[1]["finding"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_study_that_fails_prints_its_claim_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _keep_another_table(tmp_path, monkeypatch)
+    assert main(["study", "zero-memory", "--quick", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert "does not hold: " in json.loads(printed.out)["studies"][0]["finding"]
+    assert "error: claims that do not hold: zero-memory" in printed.err
+    assert "Traceback" not in printed.err
+
+
+def _keep_another_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = folder / "kept" / "zero-memory"
+    kept.mkdir(parents=True)
+    (kept / "table.csv").write_text("other\n1\n")
+    monkeypatch.setattr("experiments.study.RESULTS", folder / "kept")
 
 
 def test_the_command_runs_one_study(
@@ -99,6 +127,21 @@ def test_the_command_runs_one_study(
     (row,) = json.loads(capsys.readouterr().out)["studies"]
     assert row["name"] == "zero-memory"
     assert "./run study zero-memory" in (tmp_path / "README.md").read_text()
+
+
+def test_a_quick_study_without_a_folder_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["study", "zero-memory", "--quick"]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["Short.", "One; " + "two, " * 40, "One, " + "two and " * 40])
+def test_the_index_has_whole_clauses_of_160_characters(text: str) -> None:
+    found = shortened(text)
+    assert len(found) <= FINDING_CHARACTERS
+    assert text.startswith(found.rstrip("."))
 
 
 def test_an_unknown_study_names_the_near_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.case import AS_RUN, Case, case_rows, plan_text
+from experiments.case import AS_RUN, Case, case_rows, plan_text, preset_case, unfit
+from experiments.cli_study import questions
+from experiments.simulation import simulate_run
 from experiments.studies import (
     activation_terms,
     column_row_duals,
@@ -20,6 +22,7 @@ from experiments.trial import (
     long_numbers,
     long_step_time,
     numbers,
+    preset_run,
     run_config,
     trial,
     trial_run,
@@ -28,13 +31,7 @@ from workloads.counts import num_params
 from workloads.plan import Plan
 
 RESULTS = Path(__file__).resolve().parent.parent.parent / "results"
-STUDIES = (
-    "activation-terms", "bubble-against-microbatches", "case-deepseek-v3", "case-llama3", "case-models",
-    "column-row-duals", "context-balance", "ep-across-hosts", "ep-against-tp", "ep-coupled-or-not",
-    "memory-over-time", "moe-skew", "pipeline-batch", "pipeline-gantts", "ptd-against-zero3", "ptd-gains",
-    "recompute-pays", "ring-attention", "schedule-race", "strategy-table", "tp-against-pp", "tp-times-dp",
-    "tp-times-pp", "weak-scaling",
-)  # fmt: skip
+STUDIES = tuple(questions())
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -108,8 +105,8 @@ def test_a_long_run_is_extended_from_two_short_ones() -> None:
 
 def test_a_case_replays_its_plan_and_each_knob() -> None:
     plan = Plan(dp=8, zero=1, global_batch=16, seq_len=1024)
-    case = Case(name="small", model="gpt3-125m", cluster="h100-host", plan=plan, published_s=0.1,
-                knobs={"sharded": {"zero": 3}})  # fmt: skip
+    config = run_config("gpt3-125m", "h100-host", plan)
+    case = Case(name="small", config=config, published_s=0.1, knobs={"sharded": {"zero": 3}})
     rows = case_rows([case])
     assert [row["variant"] for row in rows] == [AS_RUN, "sharded"]
     assert rows[0]["step_time_s"] == pytest.approx(
@@ -117,3 +114,20 @@ def test_a_case_replays_its_plan_and_each_knob() -> None:
     )
     assert plan_text(plan) == "DP8 ZeRO-1"
     assert len(case_rows([case], quick=True)) == 1
+
+
+def test_a_case_takes_the_step_that_simulate_gives() -> None:
+    (row,) = case_rows([preset_case("Yi", "yi-34b")], quick=True)
+    step = simulate_run(preset_run("yi-34b"), merged=True).timeline.step_time
+    assert row["step_time_s"] == pytest.approx(step, rel=2e-3)
+
+
+def test_plans_that_do_not_fit_are_named() -> None:
+    rows = [
+        (AS_RUN, "small", 12.0, True),
+        (AS_RUN, "large", 90.4, False),
+        ("x", "small", 99.0, False),
+    ]
+    frame = pd.DataFrame(rows, columns=["variant", "case", "peak_memory_gib", "fits"])
+    assert unfit(frame) == "does not fit as replayed: large (90 GiB)"
+    assert unfit(frame[frame["fits"]]) == "every plan fits as run"
