@@ -1,7 +1,8 @@
 """Run files: a model, a cluster and a plan in TOML, checked and frozen.
 
 A run is a preset of ``experiments/runs`` or the path of a TOML file with the tables ``[model]``,
-``[cluster]`` and ``[plan]``; ``section.key=value`` overrides come on top.
+``[cluster]`` and ``[plan]``; ``section.key=value`` overrides come on top. ``source`` says where its numbers are from,
+``assumed`` lists what they are not: texts, or ``section.key: text``, which an override of that key makes void.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from experiments.assumed import assumed_texts, said
 from experiments.presets import preset_table, run_presets
 from experiments.quantity import looks_like_quantity, parse_quantity
 from experiments.section import missing_fields, read_section, section_type, unknown_key
@@ -29,7 +31,7 @@ from workloads.plan import Plan
 from workloads.plan_check import check
 
 Table = Mapping[str, object]
-_SECTIONS = {"model": "", "cluster": "", "plan": "", "source": ""}
+_SECTIONS = {"model": "", "cluster": "", "plan": "", "source": "", "assumed": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,8 @@ def build_run(name: str, table: Table, folder: Path = Path()) -> RunConfig:
     problems += wrong + more
     if not more and cluster["preset"] not in CLUSTERS:
         problems.append(f"cluster.preset: {unknown('cluster', cluster['preset'], CLUSTERS)}")
-    model, assumptions = _model(sections["model"], folder, problems)
+    assumed = assumed_texts(table, problems)
+    model, read = _model(sections["model"], folder, problems)
     if problems or model is None:
         raise InputError(_together(name, problems))
     plan, num_devices = _plan(values, model, cluster.pop("num_devices", None))
@@ -97,9 +100,13 @@ def build_run(name: str, table: Table, folder: Path = Path()) -> RunConfig:
         num_devices=num_devices,
         parameters=MappingProxyType({k: _parameter(k, v) for k, v in cluster.items()}),
     )
-    source = str(table.get("source", ""))
     return RunConfig(
-        name=name, model=model, cluster=spec, plan=plan, source=source, assumptions=assumptions
+        name=name,
+        model=model,
+        cluster=spec,
+        plan=plan,
+        source=str(table.get("source", "")),
+        assumptions=(*assumed, *read),
     )
 
 
@@ -126,6 +133,7 @@ def override(table: Table, overrides: Iterable[str]) -> dict[str, object]:
             if not isinstance(target, dict):
                 raise InputError(f"--set {text}: {section}.{parent} is {target!r}, not a table")
         target[last] = _value(raw.strip())
+        said(result, path.strip())
     return result
 
 

@@ -175,6 +175,7 @@ class Result:
                         *self.config.assumptions,
                         *timeline.program.assumptions,
                         *timeline.cluster.assumptions,
+                        *timeline.assumptions,
                     )
                 )
             ),

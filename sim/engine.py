@@ -19,7 +19,7 @@ from sim.cluster import Cluster
 from sim.compile import compile_program
 from sim.errors import DeadlockError, ProgramError, unknown
 from sim.fold import Folding, fold
-from sim.jitter import slowest
+from sim.jitter import jitter_told, slowest
 from sim.meeting import Mail, Meeting, Meetings, Semaphore
 from sim.network.shared import Shared
 from sim.program import Action, Allocate, Free, Program, Send
@@ -235,6 +235,7 @@ def simulate(
         communications=compiled.communications,
         kernel_seconds=compiled.kernel_seconds,
         slower=compiled.slower,
+        assumptions=jitter_told(program.num_ranks, jitter),
         step_time=max((record.end for record in records), default=0.0),
         num_events=next(run.env._eid),
     )

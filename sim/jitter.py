@@ -27,3 +27,18 @@ def slowest(num_ranks: int, jitter: float) -> float:
     if num_ranks <= 1 or not jitter:
         return 1.0
     return 1.0 + jitter * NormalDist().inv_cdf((num_ranks - 0.375) / (num_ranks + 0.25))
+
+
+def jitter_told(num_ranks: int, jitter: float) -> tuple[str, ...]:
+    """Return what a replay assumes of the speeds of devices, in words.
+
+    >>> jitter_told(8, 0.0)
+    ()
+    """
+    longer = slowest(num_ranks, jitter) - 1.0
+    if not longer:
+        return ()
+    return (
+        f"speeds of equal devices differ by {jitter:.1%} (standard deviation): kernels take {longer:.1%} longer than on"
+        f" the mean one, as on the slowest of {num_ranks:,} (wait.slowest in the ledger)",
+    )

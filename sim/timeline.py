@@ -69,7 +69,8 @@ class Timeline:
 
     ``communications`` are the distinct communication steps and how often each was played (for link traffic);
     ``kernel_seconds`` what a kernel takes alone, by (device kind, id of the op);
-    ``slower``: how much longer kernels of the slowest rank take than the mean (`sim.jitter`).
+    ``slower``: how much longer kernels of the slowest rank take than the mean (`sim.jitter`); ``assumptions``: what the
+    replay itself assumed (those of program and cluster are theirs).
     """
 
     program: Program

@@ -1,7 +1,9 @@
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from experiments.assumed import assumed_keys
 from experiments.presets import run_presets
 from experiments.runfile import cluster_parameters, load_run, override
 from sim.errors import InputError
@@ -56,6 +58,37 @@ def test_llama_presets_are_those_of_the_paper() -> None:
         plan = load_run(name).plan
         assert (plan.tp, plan.cp, plan.pp, plan.dp, plan.seq_len, plan.global_batch) == row
         assert plan.num_stages == 126 + 2
+
+
+def test_what_a_preset_assumes_is_said_until_it_is_overridden() -> None:
+    told = load_run("llama3-405b").assumptions
+    assert any(text.startswith("plan.chunks: not published") for text in told)
+    assert len(told) == 5
+    changed = load_run("llama3-405b", ("plan.chunks=4",)).assumptions
+    assert [text for text in told if text not in changed] == [told[0]]
+
+
+@pytest.mark.parametrize("name", run_presets())
+def test_an_assumption_is_about_keys_that_exist(name: str) -> None:
+    run = load_run(name)
+    known = {
+        "model": {field.name for field in fields(run.model)},
+        "cluster": {"preset", "num_devices", *run.cluster.parameters},
+        "plan": {field.name for field in fields(run.plan)},
+    }
+    for text in run.assumptions:
+        assert assumed_keys(text), text
+        for section, _, key in (key.partition(".") for key in assumed_keys(text)):
+            assert key in known[section], text
+
+
+def test_what_is_assumed_is_a_list_of_texts(tmp_path: Path) -> None:
+    path = tmp_path / "toy.toml"
+    path.write_text('assumed = ["the network: guessed"]\n' + RUN)
+    assert load_run(str(path), ("plan.tp=4",)).assumptions == ("the network: guessed",)
+    path.write_text('assumed = "the network"\n' + RUN)
+    with pytest.raises(InputError, match="assumed must be a list of texts, not 'the network'"):
+        load_run(str(path))
 
 
 def test_a_file_states_model_cluster_and_plan(run_file: Path) -> None:

@@ -1,5 +1,7 @@
 """A replay whose ops run as chains says what one op by op says."""
 
+from typing import Any
+
 import pytest
 
 from experiments.runfile import load_run
@@ -42,3 +44,15 @@ def test_a_late_host_moves_slowdown_between_kernels_of_a_chain() -> None:
     first, second = plain.summary()["utilization"], merged.summary()["utilization"]
     assert second["links"] == pytest.approx(first["links"], rel=1e-9)
     assert second["compute"] == pytest.approx(first["compute"], abs=0.002)
+
+
+def test_a_result_lists_what_its_file_and_its_replay_assumed() -> None:
+    told = simulate_run(load_run("llama3-405b", SHRUNK["llama3-405b"])).summary()["assumptions"]
+    assert any(text.startswith("plan.software: whether code was compiled") for text in told)
+    assert any("2.8% longer" in text and "slowest of 256" in text for text in told)
+    assert not any(text.startswith("speeds") for text in _one_device()["assumptions"])
+
+
+def _one_device() -> dict[str, Any]:
+    alone = ("cluster.num_devices=1", "plan.global_batch=2", "plan.ep=1", "model.num_layers=2")
+    return simulate_run(load_run("qwen3-30b-a3b", alone)).summary()
