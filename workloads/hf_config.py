@@ -6,7 +6,6 @@ assumed is returned beside the model; what cannot be represented is refused by n
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from sim.errors import PlanError
@@ -16,76 +15,14 @@ from workloads.hf_dialects import (
     IGNORED_PARTS,
     NESTED,
     REFUSED,
-    SPELLINGS,
-    Dialect,
+    REFUSED_KEYS,
     dialect_of,
 )
+from workloads.hf_reader import Config, Reader, finite
 from workloads.model import Model
 
-Config = Mapping[str, Any]
-
-
-@dataclass(slots=True)
-class Reader:
-    """One config being read: its text part, its dialect, and what was assumed so far."""
-
-    config: Config
-    dialect: Dialect
-    name: str
-    assumptions: list[str] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-
-    def get(self, what: str) -> Any:
-        """Return the first spelling of ``what`` that is present and not null, else None."""
-        spellings = SPELLINGS.get(what, (what,))
-        self.used.update(spellings)
-        for key in spellings:
-            value = self.config.get(key)
-            if value is not None:
-                return value
-        return None
-
-    def count(self, what: str, default: int = 0, *, least: int = 0) -> int:
-        """Return a whole number, or ``default`` where no spelling is present. Raises `PlanError`."""
-        value = self.get(what)
-        if value is None:
-            return default
-        if isinstance(value, list | tuple) and value and len(set(value)) == 1:
-            value = value[0]
-        if isinstance(value, list | tuple):
-            raise PlanError(
-                f"model {self.name!r}: {what}={list(value)[:6]} differs by layer, which a model of "
-                "equal layers cannot represent; give one number"
-            )
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-            raise PlanError(
-                f"model {self.name!r}: {what}={value!r} must be a whole number; correct it in the file"
-            )
-        if value < least:
-            raise PlanError(
-                f"model {self.name!r}: {what}={value} must be {least} or more; correct it in the file"
-            )
-        return int(value)
-
-    def need(self, what: str) -> int:
-        """Return a number that nothing else implies. Raises `PlanError` naming the key."""
-        value = self.count(what, least=1)
-        if value < 1:
-            spelled = ", ".join(SPELLINGS.get(what, (what,)))
-            raise PlanError(
-                f"model {self.name!r}: config.json has no usable {what} (looked for {spelled}), and "
-                "nothing else implies it; add it to the file"
-            )
-        return value
-
-    def assume(self, text: str) -> None:
-        """Note something the file does not state."""
-        self.assumptions.append(text)
-
-    def flag(self, what: str, default: bool) -> bool:
-        """Return a switch, ``default`` where it is absent."""
-        value = self.get(what)
-        return default if value is None else bool(value)
+MOST_LAYERS = 10_000
+"""Above it the number of layers is a slip of the pen."""
 
 
 def model_from_hf(config: Config, name: str = "") -> tuple[Model, tuple[str, ...]]:
@@ -99,14 +36,17 @@ def model_from_hf(config: Config, name: str = "") -> tuple[Model, tuple[str, ...
     name = name or str(config.get("_name_or_path") or kind or "hf-model")
     _refuse(config, text, kind, name)
     dialect, known = dialect_of(kind)
-    reader = Reader(text, dialect, name, notes)
+    reader = Reader(text, dialect, name, known, notes)
     if not known:
         stated = f"model_type {kind!r} is not known" if kind else "no model_type"
         reader.assume(f"{stated}: read as a Llama-like design, plus what its keys state")
     numbers: dict[str, Any] = {"name": name}
     for read in (_widths, _attention, hf_layers.experts, _mlp, _design, hf_layers.pattern):
         numbers |= read(reader, numbers)
-    numbers |= {"num_mtp_layers": reader.count("num_mtp_layers")}
+    numbers |= {
+        "num_mtp_layers": reader.count("num_mtp_layers"),
+        "active_embedding": dialect.active_embedding,
+    }
     numbers.pop("moe_flags", None)
     if "num_experts" in numbers:
         hf_layers.unused(reader, reader.used)
@@ -142,21 +82,32 @@ _OWN_MEANING = ("model_type", "hidden_size")
 
 def _refuse(config: Config, text: Config, kind: str, name: str) -> None:
     types = [kind, str(config.get("model_type") or "")]
-    names = [str(a) for a in (config.get("architectures") or [])]
+    stated = config.get("architectures")
+    names = [str(a) for a in stated] if isinstance(stated, list) else []
     encodes = bool(config.get("is_encoder_decoder")) or bool(text.get("is_encoder_decoder"))
     for candidate in types:
         reason = REFUSED.get(candidate)
         if reason:
             raise PlanError(_cannot(name, candidate, reason))
+    classes = {_letters(kind): reason for kind, reason in REFUSED.items()}
+    for architecture in names:
+        reason = classes.get(_letters(architecture.split("For")[0].removesuffix("Model")))
+        if reason:
+            raise PlanError(_cannot(name, architecture, reason))
     if encodes:
         raise PlanError(_cannot(name, kind or "encoder-decoder", "an encoder-decoder"))
     if any("MaskedLM" in a for a in names):
         raise PlanError(_cannot(name, kind, "an encoder"))
-    if config.get("block_configs") or text.get("block_configs"):
-        raise PlanError(_cannot(name, kind, "a model whose every block has its own widths"))
+    for key, reason in REFUSED_KEYS.items():
+        if config.get(key) or text.get(key):
+            raise PlanError(_cannot(name, kind or "unstated", f"{key}: {reason}"))
     width, embedded = text.get("hidden_size"), text.get("word_embed_proj_dim")
     if embedded is not None and width is not None and embedded != width:
         raise PlanError(_cannot(name, kind, f"embeddings of {embedded} projected to {width}"))
+
+
+def _letters(word: str) -> str:
+    return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
 def _cannot(name: str, kind: str, reason: str) -> str:
@@ -167,15 +118,21 @@ def _cannot(name: str, kind: str, reason: str) -> str:
 
 
 def _widths(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
-    tied = reader.get("tie_word_embeddings")
+    tied = reader.switch("tie_word_embeddings")
     if tied is None:
         tied = reader.dialect.tied
-        reader.assume(f"tie_word_embeddings is absent: {tied}, the default of this model_type")
+        whose = "the default of this model_type" if reader.known else "as in Llama's design"
+        reader.assume(f"tie_word_embeddings is absent: {tied}, {whose}")
+    layers = reader.need("num_layers")
+    if layers > MOST_LAYERS:
+        raise PlanError(
+            f"model {reader.name!r}: num_layers={layers} must be at most {MOST_LAYERS}; correct it in the file"
+        )
     return {
-        "num_layers": reader.need("num_layers"),
+        "num_layers": layers,
         "hidden_size": reader.need("hidden_size"),
         "vocab_size": reader.need("vocab_size"),
-        "tied_embeddings": bool(tied),
+        "tied_embeddings": tied,
     }
 
 
@@ -199,7 +156,7 @@ def _attention(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
             "q_lora_rank": reader.count("q_lora_rank"),
             "qk_rope_head_dim": rope,
             "qk_nope_head_dim": nope,
-            "v_head_dim": reader.need("v_head_dim"),
+            "v_head_dim": _value_head_dim(reader, hidden, heads),
             "head_dim": rope + nope,
             "num_kv_heads": heads,
         }
@@ -216,16 +173,32 @@ def _attention(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
     return numbers | {"head_dim": head_dim}
 
 
+def _value_head_dim(reader: Reader, hidden: int, heads: int) -> int:
+    """Return the width of a latent attention's value head; where absent, as its model_type has it."""
+    if reader.get("v_head_dim") is None and reader.dialect.value_heads_share_width:
+        reader.assume(f"v_head_dim is absent: {hidden // heads} = hidden_size / num_heads")
+        return hidden // heads
+    return reader.need("v_head_dim")
+
+
 def _mlp(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
     hidden, dialect = so_far["hidden_size"], reader.dialect
     gated = dialect.gated
     activation = str(reader.get("activation") or "").lower()
-    if gated is None:
+    if gated is None and not activation:
+        gated = True
+        reader.assume("no activation is stated: a gated MLP, as in Llama's design")
+    elif gated is None:
         gated = "glu" in activation or activation in ("silu", "swish")
-        reader.assume(f"gated MLP: {gated}, from the activation {activation or 'unstated'}")
-    width = reader.count("ffn_size")
-    if not width and reader.get("mlp_ratio") is not None:
-        width = int(hidden * float(reader.get("mlp_ratio")))
+        reader.assume(f"gated MLP: {gated}, from the activation {activation}")
+    width, ratio = reader.count("ffn_size"), reader.get("mlp_ratio")
+    if not width and ratio is not None:
+        if not finite(ratio) or not 0 < ratio < hidden:
+            raise PlanError(
+                f"model {reader.name!r}: mlp_ratio={ratio!r} must be a number above 0, the MLP's width over "
+                f"hidden_size={hidden}; correct it in the file"
+            )
+        width = int(hidden * ratio)
     elif width and dialect.ffn_counts_gate:
         width //= 2
     if not width:
@@ -245,15 +218,13 @@ def _design(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
     if reader.flag("alibi", False) or reader.get("position_embedding_type") == "alibi":
         positions = "alibi"
     rows = reader.count("max_positions") + dialect.extra_positions
-    bias = reader.get("attention_bias")
-    qkv = dialect.qkv_bias if bias is None else bool(bias)
-    out = dialect.out_bias if bias is None or dialect.qkv_bias_only else bool(bias)
-    everywhere = reader.get("use_bias")
+    bias = reader.switch("attention_bias")
+    qkv = dialect.qkv_bias if bias is None else bias
+    out = dialect.out_bias if bias is None or dialect.qkv_bias_only else bias
+    everywhere = reader.switch("use_bias")
     if everywhere is not None:
-        qkv = out = bool(everywhere)
-    mlp = reader.get("mlp_bias")
-    if mlp is None:
-        mlp = dialect.mlp_bias if everywhere is None else bool(everywhere)
+        qkv = out = everywhere
+    mlp = reader.flag("mlp_bias", dialect.mlp_bias if everywhere is None else everywhere)
     norm_bias = dialect.norm_bias and not reader.flag("no_bias", False)
     norms = dialect.norms_per_layer
     if reader.flag("new_decoder_architecture", False):
@@ -272,7 +243,7 @@ def _design(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
         "qk_norm": qk,
         "qkv_bias": qkv,
         "out_bias": out,
-        "mlp_bias": bool(mlp),
+        "mlp_bias": mlp,
         "head_bias": dialect.head_bias,
         "attention_sinks": dialect.attention_sinks,
         "attention_gate": dialect.attention_gate,

@@ -3,11 +3,12 @@
 Source: the configuration and modelling code of the transformers library, by model_type.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "num_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
-    "hidden_size": ("hidden_size", "n_embd", "d_model", "dim"),
+    "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "num_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
     "num_kv_heads": (
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "kv_n_heads",
@@ -23,7 +24,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "max_positions": (
         "max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length",
     ),
-    "activation": ("hidden_act", "activation_function", "hidden_activation", "activation"),
+    "activation": (
+        "hidden_act", "activation_function", "hidden_activation", "activation", "mlp_hidden_act",
+    ),
     "tie_word_embeddings": ("tie_word_embeddings", "weight_tying"),
     "num_experts": ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"),
     "experts_per_token": (
@@ -51,7 +54,9 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "mamba_state_size": ("ssm_state_size", "mamba_state_size"),
     "mamba_num_groups": ("n_groups", "mamba_num_groups"),
     "conv_size": ("conv_kernel", "linear_conv_kernel_dim"),
-    "window_period": ("sliding_window_pattern", "_sliding_window_pattern"),
+    "window_period": (
+        "sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval",
+    ),
     "num_mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_layers", "num_mtp_modules"),
     "attention_bias": ("attention_bias", "qkv_bias", "add_qkv_bias", "use_qkv_bias"),
     "use_bias": ("use_bias", "bias", "include_bias", "enable_bias"),
@@ -100,6 +105,9 @@ HYBRID_LETTERS = {
 _RECURRENT = "a recurrence without attention"
 _ENCODER = "an encoder-decoder"
 _HYBRID = "hybrid layers whose sizes its file states in a dialect of its own"
+_CROSS = "layers that attend to an image, cross-attention"
+_SHARED_KEYS = "keys and values that layers share, cross-layer attention"
+_LINEAR = "delta attention whose layers and sizes its file states in a dialect of its own"
 REFUSED: dict[str, str] = {
     "rwkv": _RECURRENT, "rwkv5": _RECURRENT, "rwkv6": _RECURRENT, "rwkv7": _RECURRENT,
     "mamba": _RECURRENT, "mamba2": _RECURRENT, "falcon_mamba": _RECURRENT, "retnet": _RECURRENT,
@@ -120,13 +128,29 @@ REFUSED: dict[str, str] = {
     "longcat_flash": "two attentions a layer, experts that compute nothing",
     "step3": "factorised attention", "step3_text": "factorised attention",
     "albert": "layers that share weights", "arctic": "a dense MLP beside the experts",
+    "mllama": _CROSS, "mllama_text_model": _CROSS, "kimi_linear": _LINEAR,
+    "hunyuan": _SHARED_KEYS, "hunyuan_v1_moe": _SHARED_KEYS, "hunyuan_moe_v1": _SHARED_KEYS,
+    "minimax_text_01": "lightning attention layers", "deci_lm": "widths that differ by layer",
 }  # fmt: skip
-"""model_type -> why a `Model` cannot be it."""
+"""model_type, and the class of ``architectures`` of the same name -> why a `Model` cannot be it."""
+
+REFUSED_KEYS: dict[str, str] = {
+    "block_configs": "a model whose every block has its own widths",
+    "cross_attention_layers": _CROSS,
+    "use_cla": _SHARED_KEYS,
+    "linear_attn_config": _LINEAR,
+}
+"""Key that says something, in whatever file -> why a `Model` cannot be it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What the code of a model_type fixes, or takes where its file is silent."""
+    """What the code of a model_type fixes, or takes where its file is silent.
+
+    ``ffn_is_expert``: the one width its file states is that of an expert. ``defaults``: numbers its published files
+    leave out, by the names of `SPELLINGS`. ``value_heads_share_width``: a value head left out is
+    hidden_size / num_heads wide. ``active_embedding`` as in `workloads.model.Model`.
+    """
 
     gated: bool | None = True
     tied: bool = False
@@ -157,6 +181,10 @@ class Dialect:
     window_needs_switch: bool = False
     attention_sinks: bool = False
     attention_gate: bool = False
+    ffn_is_expert: bool = False
+    value_heads_share_width: bool = False
+    active_embedding: bool = True
+    defaults: Mapping[str, int] = field(default_factory=dict)
 
 
 LLAMA = Dialect()
@@ -168,7 +196,18 @@ _BARE_GPT = replace(GPT, qkv_bias=False, out_bias=False, mlp_bias=False)
 _QWEN = replace(LLAMA, qkv_bias=True, qkv_bias_only=True, window_needs_switch=True)
 _QWEN3 = replace(LLAMA, qk_norm="head", states_head_dim=True, window_needs_switch=True)
 _GEMMA2 = replace(LLAMA, tied=True, norms_per_layer=4, window_period=2)
-_GEMMA3 = replace(_GEMMA2, qk_norm="head", window_period=6)
+_GEMMA3 = replace(
+    _GEMMA2, qk_norm="head", window_period=6,
+    defaults={
+        "vocab_size": 262_208, "num_heads": 8, "num_kv_heads": 4, "head_dim": 256,
+        "window_size": 4_096,
+    },
+)  # fmt: skip
+_MIXTRAL = replace(LLAMA, ffn_is_expert=True)
+_LLAMA4 = replace(_MIXTRAL, shared_experts=1, qk_norm_has_no_weights=True, window_period=4)
+_DEEPSEEK2 = replace(LLAMA, active_embedding=False)
+_DEEPSEEK3 = replace(_DEEPSEEK2, router_bias=True)
+_COHERE = replace(LLAMA, tied=True, norm="layer", parallel_block=True, norms_per_layer=1)
 _FALCON = replace(
     _BARE_GPT, positions="rotary", parallel_block=True, norms_per_layer=1, multi_query_flag=True
 )
@@ -179,9 +218,9 @@ DIALECTS: dict[str, Dialect] = {
     "mistral": LLAMA,
     "mistral3": LLAMA,
     "ministral": LLAMA,
-    "mixtral": LLAMA,
-    "llama4": replace(LLAMA, shared_experts=1, qk_norm_has_no_weights=True),
-    "llama4_text": replace(LLAMA, shared_experts=1, qk_norm_has_no_weights=True),
+    "mixtral": _MIXTRAL,
+    "llama4": _LLAMA4,
+    "llama4_text": _LLAMA4,
     "gpt2": GPT,
     "gpt_bigcode": replace(GPT, multi_query_flag=True),
     "gpt_neo": replace(GPT, qkv_bias=False),
@@ -200,13 +239,16 @@ DIALECTS: dict[str, Dialect] = {
         GPT, positions="rotary", tied=False, head_bias=True, parallel_block=True, norms_per_layer=1
     ),
     "phi3": LLAMA,
+    "phimoe": replace(
+        _MIXTRAL, norm="layer", norm_bias=True, qkv_bias=True, out_bias=True, head_bias=True
+    ),
     "stablelm": replace(LLAMA, norm="layer", norm_bias=True),
     "starcoder2": replace(GPT, positions="rotary", grouped=True),
     "olmo": replace(LLAMA, norm="layer", norm_weight=False),
     "hf_olmo": replace(LLAMA, norm="layer", norm_weight=False, ffn_counts_gate=True),
     "olmo2": replace(LLAMA, qk_norm="full"),
     "olmo3": replace(LLAMA, qk_norm="full", window_period=4),
-    "olmoe": replace(LLAMA, qk_norm="full"),
+    "olmoe": replace(_MIXTRAL, qk_norm="full"),
     "qwen": replace(_QWEN, ffn_counts_gate=True),
     "qwen2": _QWEN,
     "qwen2_moe": replace(_QWEN, shared_gate=True),
@@ -216,19 +258,18 @@ DIALECTS: dict[str, Dialect] = {
     "qwen3_moe": _QWEN3,
     "qwen3_next": replace(_QWEN3, attention_gate=True, shared_gate=True),
     "deepseek": LLAMA,
-    "deepseek_v2": LLAMA,
-    "deepseek_v3": replace(LLAMA, router_bias=True),
-    "kimi_k2": replace(LLAMA, router_bias=True),
+    "deepseek_v2": _DEEPSEEK2,
+    "deepseek_v3": _DEEPSEEK3,
+    "kimi_k2": _DEEPSEEK3,
     "gemma": replace(LLAMA, tied=True),
     "gemma2": _GEMMA2,
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
-    "cohere": replace(
-        LLAMA, tied=True, norm="layer", parallel_block=True, norms_per_layer=1
-    ),
+    "cohere": _COHERE,
+    "cohere2": replace(_COHERE, window_period=4),
     "gpt_oss": replace(
-        LLAMA, qkv_bias=True, out_bias=True, mlp_bias=True, router_bias=True, window_period=2,
-        attention_sinks=True,
+        _MIXTRAL, qkv_bias=True, out_bias=True, mlp_bias=True, router_bias=True, window_period=2,
+        attention_sinks=True, active_embedding=False,
     ),
     "chatglm": _GLM,
     "glm": _GLM,
@@ -240,12 +281,13 @@ DIALECTS: dict[str, Dialect] = {
     "aquila": LLAMA,
     "yi": LLAMA,
     "nemotron": replace(LLAMA, gated=False, norm="layer", norm_bias=True),
-    "nemotron_h": replace(LLAMA, gated=False, positions="none", router_bias=True),
-    "dbrx": replace(LLAMA, norm="layer"),
+    "nemotron_h": replace(_DEEPSEEK3, gated=False, positions="none"),
+    "dbrx": replace(_MIXTRAL, norm="layer"),
     "granite": LLAMA,
-    "granitemoe": LLAMA,
+    "granitemoe": _MIXTRAL,
+    "minimax_m2": replace(_MIXTRAL, qk_norm="full", router_bias=True),
     "minicpm": replace(LLAMA, tied=True),
-    "minicpm3": replace(LLAMA, tied=True),
+    "minicpm3": replace(LLAMA, tied=True, value_heads_share_width=True),
     "smollm3": replace(LLAMA, tied=True),
     "ernie4_5": replace(LLAMA, tied=True),
     "ernie4_5_moe": replace(LLAMA, tied=True),

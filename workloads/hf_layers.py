@@ -1,33 +1,20 @@
 """Layers of a config.json: which are mixtures of experts, which attend within a window."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from sim.errors import PlanError
-from workloads.hf_dialects import EXPERT_WORDS, HYBRID_LETTERS, LAYER_WORDS, WITHOUT_COST, Dialect
+from workloads.hf_dialects import EXPERT_WORDS, HYBRID_LETTERS, LAYER_WORDS, WITHOUT_COST
+from workloads.hf_reader import Reader
 from workloads.model import LayerKind
 
 
-class Reads(Protocol):
-    """What these functions ask of a config."""
-
-    config: Mapping[str, Any]
-    dialect: Dialect
-    name: str
-
-    def get(self, what: str) -> Any: ...  # noqa: D102
-    def count(self, what: str, default: int = 0, *, least: int = 0) -> int: ...  # noqa: D102
-    def need(self, what: str) -> int: ...  # noqa: D102
-    def assume(self, text: str) -> None: ...  # noqa: D102
-
-
-def experts(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:
+def experts(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of a mixture of experts; none where the config has no experts."""
     num = reader.count("num_experts")
     if num <= 1:
         return {}
-    ffn = reader.count("expert_ffn_size") or reader.count("intermediate_size")
-    ffn = ffn or reader.need("ffn_size")
+    ffn = reader.count("expert_ffn_size") or _implied_width(reader, num)
     numbers: dict[str, Any] = {
         "num_experts": num,
         "experts_per_token": reader.need("experts_per_token"),
@@ -52,7 +39,19 @@ def experts(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:
     return numbers | _which_moe(reader, so_far["num_layers"])
 
 
-def _groups(reader: Reads, num_experts: int) -> dict[str, int]:
+def _implied_width(reader: Reader, num_experts: int) -> int:
+    """Return the width of an expert where the one width a model_type states is that. Raises `PlanError` elsewhere."""
+    width = reader.count("intermediate_size")
+    if reader.dialect.ffn_is_expert:
+        return width or reader.need("ffn_size")
+    dense = f"; intermediate_size={width} is the width of a dense MLP" if width else ""
+    raise PlanError(
+        f"model {reader.name!r}: num_experts={num_experts} without the width of one{dense}; add "
+        "moe_intermediate_size to the file"
+    )
+
+
+def _groups(reader: Reader, num_experts: int) -> dict[str, int]:
     """Return groups of experts and how many of them a token reaches (node-limited routing), where that is a limit."""
     groups, reached = reader.count("num_routing_groups"), reader.count("routed_groups_per_token")
     if groups <= 1 or reader.get("topk_method") == "greedy":
@@ -63,7 +62,7 @@ def _groups(reader: Reads, num_experts: int) -> dict[str, int]:
     return {"num_routing_groups": groups, "routed_groups_per_token": reached}
 
 
-def unused(reader: Reads, used: Collection[str]) -> None:
+def unused(reader: Reader, used: Collection[str]) -> None:
     """Note what a config says about experts that nothing here asks for."""
     for key, value in reader.config.items():
         about = any(word in key for word in EXPERT_WORDS)
@@ -72,7 +71,7 @@ def unused(reader: Reads, used: Collection[str]) -> None:
             reader.assume(f"{key}={value!r} is not represented: experts are read without it")
 
 
-def _which_moe(reader: Reads, layers: int) -> dict[str, Any]:
+def _which_moe(reader: Reader, layers: int) -> dict[str, Any]:
     """Leading dense layers, a step, or explicit lists; a uniform rule, or the flag of every layer."""
     flags = _moe_flags(reader, layers)
     if not any(flags):
@@ -89,28 +88,27 @@ def _which_moe(reader: Reads, layers: int) -> dict[str, Any]:
     return {"num_dense_layers": 0, "moe_flags": tuple(flags)}
 
 
-def _moe_flags(reader: Reads, layers: int) -> list[bool]:
-    listed = reader.get("moe_layers")
-    if isinstance(listed, Sequence) and not isinstance(listed, str):
-        return [i in set(listed) for i in range(layers)]
+def _moe_flags(reader: Reader, layers: int) -> list[bool]:
+    first, every = reader.count("first_dense"), reader.count("moe_step") or 1
+    last = reader.count("last_moe", -1, least=-1) % layers
+    dense, listed = reader.listed("mlp_only_layers"), reader.listed("moe_layers")
+    if listed:
+        return [i in listed for i in range(layers)]
     frequency = reader.get("moe_layer_freq")
-    if isinstance(frequency, Sequence) and not isinstance(frequency, str):
-        if len(frequency) < layers:
+    if isinstance(frequency, list):
+        if len(frequency) != layers:
             raise PlanError(
                 f"model {reader.name!r}: moe_layer_freq states {len(frequency)} layers of {layers}; give one number, "
                 f"or 0 or 1 for each layer"
             )
-        return [bool(f) for f in list(frequency)[:layers]]
-    first, every = reader.count("first_dense"), reader.count("moe_step") or 1
-    last = reader.count("last_moe", -1, least=-1) % layers
-    dense = set(reader.get("mlp_only_layers") or ())
+        return [bool(f) for f in frequency]
     if frequency:
         every = reader.count("moe_layer_freq")
         return [i >= first and i % every == 0 for i in range(layers)]
     return [first <= i <= last and (i + 1) % every == 0 and i not in dense for i in range(layers)]
 
 
-def pattern(reader: Reads, so_far: Mapping[str, Any]) -> dict[str, Any]:
+def pattern(reader: Reader, so_far: Mapping[str, Any]) -> dict[str, Any]:
     """Return window size and period, or ``layer_types`` where no period says it."""
     layers: int = so_far["num_layers"]
     if reader.get("hybrid_pattern"):
@@ -146,7 +144,7 @@ MAMBA_SIZES = (
 )
 
 
-def _hybrid(reader: Reads, layers: int) -> dict[str, Any]:
+def _hybrid(reader: Reader, layers: int) -> dict[str, Any]:
     letters = str(reader.get("hybrid_pattern"))
     unknown = sorted(set(letters) - set(HYBRID_LETTERS))
     if unknown or len(letters) != layers:
@@ -170,11 +168,16 @@ def _mlp_word(so_far: Mapping[str, Any], layer: int) -> str:
     return "moe" if after >= 0 and (after + 1) % so_far["moe_every"] == 0 else "dense"
 
 
-def _mixers(reader: Reads, layers: int) -> list[str]:
-    stated = reader.get("layer_types")
+def _mixers(reader: Reader, layers: int) -> list[str]:
+    stated = reader.listed("layer_types")
     window = reader.count("window_size")
-    if isinstance(stated, Sequence) and not isinstance(stated, str):
-        words = [str(word) for word in stated][:layers]
+    if stated:
+        words = [str(word) for word in stated]
+        if len(words) != layers:
+            raise PlanError(
+                f"model {reader.name!r}: layer_types states {len(words)} layers, num_hidden_layers={layers}; state "
+                "one word for each layer, or leave layer_types out"
+            )
         for word in words:
             if word not in LAYER_WORDS:
                 raise PlanError(
@@ -182,14 +185,25 @@ def _mixers(reader: Reads, layers: int) -> list[str]:
                     f"{', '.join(sorted(LAYER_WORDS))}"
                 )
         found = [LAYER_WORDS[word] for word in words]
-        return found if window else ["full" if m == "window" else m for m in found]
+        if window or "window" not in found:
+            return found
+        reader.assume("sliding_window is absent: layers of a window attend to everything")
+        return ["full" if mixer == "window" else mixer for mixer in found]
     every = reader.count("full_attention_interval")
     if every:
         return ["full" if (i + 1) % every == 0 else "linear" for i in range(layers)]
-    switch = reader.get("use_sliding_window")
+    switch = reader.switch("use_sliding_window")
     off = switch is False or (switch is None and reader.dialect.window_needs_switch)
     if not window or off:
         return ["full"] * layers
+    chunked = reader.listed("no_rope_layers") if reader.get("attention_chunk_size") else []
+    if chunked:
+        if len(chunked) != layers:
+            raise PlanError(
+                f"model {reader.name!r}: no_rope_layers states {len(chunked)} layers, num_hidden_layers={layers}; "
+                "state 0 or 1 for each layer, or leave it out"
+            )
+        return ["window" if rotary else "full" for rotary in chunked]
     period = reader.count("window_period") or reader.dialect.window_period
     if period:
         reader.assume(f"layer_types is absent: each {period}-th layer attends to everything")

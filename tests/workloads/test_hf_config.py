@@ -1,15 +1,17 @@
 """config.json readers: parameter counts are those of the published checkpoints."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sim.errors import PlanError
-from workloads.counts import num_params
+from workloads.counts import num_active_params, num_params
 from workloads.hf_config import model_from_hf
 from workloads.model import LayerKind
+from workloads.models import MODELS
 
 CONFIGS = Path(__file__).parent / "configs"
 COUNTS = {
@@ -179,3 +181,149 @@ def test_a_mixture_without_a_choice_is_named() -> None:
     del text["num_experts_per_tok"]
     with pytest.raises(PlanError, match="num_experts_per_tok"):
         model_from_hf(text)
+
+
+ODD = (
+    float("nan"),
+    float("inf"),
+    -1,
+    0,
+    0.5,
+    1e30,
+    "x",
+    "",
+    [],
+    [1, 2],
+    [[1]],
+    {},
+    {"a": 1},
+    True,
+    False,
+)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_an_odd_value_of_any_key_is_read_or_refused(name: str) -> None:
+    whole = config(name)
+    inner = whole.get("text_config") or whole
+    for key in inner:
+        for value in ODD:
+            changed = inner | {key: value}
+            with suppress(PlanError):
+                model_from_hf(whole | {"text_config": changed} if inner is not whole else changed)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"hidden_size": float("nan")}, r"hidden_size=nan must be a whole number; correct"),
+        ({"vocab_size": float("inf")}, r"vocab_size=inf must be a whole number; correct"),
+        ({"num_hidden_layers": 1e30}, r"num_layers=1e\+30 must be at most"),
+        ({"tie_word_embeddings": "false"}, r"tie_word_embeddings='false' must be true or false"),
+        ({"layer_types": ["full_attention"] * 3}, r"layer_types states 3 layers, num_hidden_layers=32"),
+        ({"layer_types": ["full_attention"] * 40}, r"layer_types states 40 layers, num_hidden_layers=32"),
+        ({"layer_types": 3}, r"layer_types=3 must be a list"),
+        ({"num_experts": 4, "num_experts_per_tok": 2},
+         r"num_experts=4 without the width of one; intermediate_size=14336 is the width of a dense MLP; add moe_inter"),
+        ({"architectures": ["Mamba2ForCausalLM"]}, r"architecture 'Mamba2ForCausalLM' cannot be represented"),
+        ({"architectures": ["KimiLinearForCausalLM"]}, r"'KimiLinearForCausalLM' cannot be represented"),
+        ({"cross_attention_layers": [3, 8]}, r"'llama' cannot be represented \(cross_attention_layers: .*image"),
+        ({"use_cla": True}, r"use_cla: keys and values that layers share"),
+        ({"linear_attn_config": {"kda_layers": [1]}}, r"linear_attn_config: delta attention"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        model_from_hf(config("llama3-8b") | keys)
+
+
+@pytest.mark.parametrize(
+    "kind", ["mllama", "mllama_text_model", "hunyuan_v1_moe", "kimi_linear", "minimax_m1"]
+)
+def test_more_refused_by_name(kind: str) -> None:
+    with pytest.raises(PlanError, match=f"architecture '{kind}' cannot be represented"):
+        model_from_hf(config("llama3-8b") | {"model_type": kind})
+
+
+def test_a_part_that_is_off_is_no_reason() -> None:
+    off = {"use_cla": False, "cross_attention_layers": [], "linear_attn_config": None}
+    assert num_params(model_from_hf(config("llama3-8b") | off)[0]) == COUNTS["llama3-8b"]
+
+
+def test_n_embed_is_the_width_of_bloom() -> None:
+    text = config("bloom-7b1")
+    width = text.pop("hidden_size", None) or text.pop("n_embd", None) or text.pop("n_embed")
+    model, _ = model_from_hf(text | {"n_embed": width})
+    assert num_params(model) == COUNTS["bloom-7b1"]
+
+
+def test_defaults_of_gemma3_are_listed() -> None:
+    text = config("gemma3-4b")
+    for key in ("vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"):
+        del text["text_config"][key]
+    model, notes = model_from_hf(text)
+    assert num_params(model) == COUNTS["gemma3-4b"]
+    for stated in ("vocab_size is absent: 262208", "num_attention_heads is absent: 8"):
+        assert f"{stated}, the default of this model_type" in notes
+    assert "num_key_value_heads is absent: 4, the default of this model_type" in notes
+    assert "head_dim is absent: 256, the default of this model_type" in notes
+
+
+def test_value_heads_of_minicpm3() -> None:
+    """Source: openbmb/MiniCPM3-4B config.json; 4.07e9 parameters, tied."""
+    text = {
+        "model_type": "minicpm3", "hidden_size": 2560, "intermediate_size": 6400,
+        "num_attention_heads": 40, "num_hidden_layers": 62, "num_key_value_heads": 40,
+        "q_lora_rank": 768, "kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32,
+        "vocab_size": 73448,
+    }  # fmt: skip
+    model, notes = model_from_hf(text)
+    assert model.v_head_dim == 64
+    assert num_params(model) / 1e9 == pytest.approx(4.07, rel=0.003)
+    assert "v_head_dim is absent: 64 = hidden_size / num_heads" in notes
+    with pytest.raises(PlanError, match="v_head_dim"):
+        model_from_hf(text | {"model_type": "deepseek_v2"})
+
+
+def test_chunks_of_llama4() -> None:
+    for keys in ({}, {"no_rope_layers": []}, {"no_rope_layers": [1, 1, 1, 0] * 12}):
+        text = config("llama4-scout")
+        text["text_config"] |= {"moe_layers": list(range(48))} | keys
+        model, notes = model_from_hf(text, "llama4-scout")
+        assert model.layer_kinds == MODELS["llama4-scout"].layer_kinds
+        assert not any("interleave_moe_layer_step" in note for note in notes)
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "deepseek-v2-lite", "gpt-oss-20b", "llama4-scout"])
+def test_active_parameters_are_the_presets(name: str) -> None:
+    model, _ = model_from_hf(config(name), name)
+    assert num_active_params(model) == num_active_params(MODELS[name])
+
+
+def test_an_unknown_type_is_llama_like() -> None:
+    text = config("llama3-8b") | {"model_type": "novel"}
+    del text["hidden_act"], text["tie_word_embeddings"]
+    model, notes = model_from_hf(text)
+    assert model.gated_mlp
+    assert not model.tied_embeddings
+    assert "no activation is stated: a gated MLP, as in Llama's design" in notes
+    assert "tie_word_embeddings is absent: False, as in Llama's design" in notes
+
+
+def test_cohere2_ties_and_mixes_windows() -> None:
+    """Source: CohereLabs/c4ai-command-r7b-12-2024 config.json; 8.03e9 parameters."""
+    text = {
+        "model_type": "cohere2", "hidden_size": 4096, "intermediate_size": 14336,
+        "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "head_dim": 128,
+        "sliding_window": 4096, "vocab_size": 256000, "hidden_act": "silu",
+    }  # fmt: skip
+    model, notes = model_from_hf(text)
+    assert num_params(model) / 1e9 == pytest.approx(8.03, rel=0.003)
+    assert [k.attention for k in model.layer_kinds[:4]] == ["window", "window", "window", "full"]
+    assert any("tie_word_embeddings is absent: True" in note for note in notes)
+
+
+def test_layers_of_a_window_without_one_are_listed() -> None:
+    model, notes = model_from_hf(config("llama3-8b") | {"layer_types": ["sliding_attention"] * 32})
+    assert model.layer_kinds[0].attention == "full"
+    assert "sliding_window is absent: layers of a window attend to everything" in notes
