@@ -176,7 +176,7 @@ def communication_hue(op: Op) -> tuple[str, str]:
             hue = axis_hue(op.channel)
             forward = op.phase == "F"
             return mix(hue.colour, 0.35 if forward else 0.0), (
-                f"{hue.label} {'forward' if forward else 'backward'}"
+                f"{hue.label} transfer {'forward' if forward else 'backward'}"
             )
         case _:
             return HOST_HUE.colour, HOST_HUE.label

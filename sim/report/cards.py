@@ -35,9 +35,20 @@ def _exposed(summary: Summary) -> str:
 
 
 def _memory(summary: Summary) -> str:
-    return f"{summary['peak_memory_bytes'] / GiB:.1f} of {summary['capacity_bytes'] / GiB:.1f} GiB"
+    """What the verdict is about."""
+    taken = max(float(stage["driver_bytes"]) for stage in summary["memory"])
+    return f"{taken / GiB:.1f} of {summary['capacity_bytes'] / GiB:.1f} GiB"
 
 
+def _verdict(summary: Summary) -> str:
+    """Return the verdict in words where it is no plain yes."""
+    if not summary.get("fits", True):
+        return "does not fit"
+    found = {stage["verdict"] for stage in summary.get("memory", ())}
+    return "borderline" if "borderline" in found else ""
+
+
+MEMORY = "memory taken"
 CARDS = (
     Card("step time", lambda s: f"{s['step_time_s']:.4g} s", "until the last stream of the last rank ends"),
     Card("MFU (full attention)", lambda s: f"{s['mfu']:.1%}",
@@ -50,22 +61,23 @@ CARDS = (
     Card("pipeline bubble", lambda s: f"{s['bubble_fraction']:.1%}", "idle for the pipeline, share of the step"),
     Card("exposed communication", _exposed, "communication nothing hides, share of the step, mean over ranks"),
     Card("communication hidden", lambda s: f"{s['overlap_fraction']:.0%}", "share of communication time under compute"),
-    Card("peak memory", _memory, "live bytes of the fullest rank, of the device's capacity"),
+    Card(MEMORY, _memory, "what the driver reports of the fullest rank, of the device's capacity: live bytes, what the"
+         " allocator's rounding and blocks take, context and communicators"),
+    Card("live memory", lambda s: f"{s['peak_memory_bytes'] / GiB:.1f} GiB", "live bytes of the fullest rank"),
     Card("devices", lambda s: f"{s['num_devices']:,}", "accelerators in the run"),
 )  # fmt: skip
 """Shown in this order; one whose numbers a summary lacks is left out."""
 
 
 def cards(run: Named) -> str:
-    """Return the cards of a run; a plan that does not fit is said so."""
+    """Return the cards of a run; a plan that does not fit, or hardly, is said so."""
     found = []
     for card in CARDS:
         text = _text(card, run.summary)
         if text is not None:
-            bad = (
-                " bad" if card.label == "peak memory" and not run.summary.get("fits", True) else ""
-            )
-            label = card.label + (": does not fit" if bad else "")
+            verdict = _verdict(run.summary) if card.label == MEMORY else ""
+            bad = " bad" if verdict else ""
+            label = card.label + (f": {verdict}" if verdict else "")
             inner = f"<b>{escape(text)}</b><span>{escape(label)}</span>"
             found.append(f'<div class="card{bad}" title="{escape(card.meaning)}">{inner}</div>')
     return f'<div class="cards">{"".join(found)}</div>'

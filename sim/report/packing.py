@@ -1,8 +1,8 @@
 """Packing: the spans of a timeline as columns for the viewer, compressed, in text that a page can hold.
 
 Columns of all rows lie one after another: start (float64, s), duration (float32, s), op and action (uint32, indices
-of tables). A row is a slice of them; a row that computes has a second slice, whole actions, for views from afar, and
-a third, its idle intervals with their causes.
+of tables). A row is a slice of them and another of its idle intervals with their causes; a row that computes has a
+third, whole actions, for views from afar.
 """
 
 import base64
@@ -15,7 +15,7 @@ import numpy as np
 from sim.facts import Plans, op_facts, plans_of
 from sim.lanes import action_hue, axis_of, communication_hue
 from sim.palette import HOST_HUE, OTHER_AXIS, PHASES, axis_hue
-from sim.program import Action, Compute, Op
+from sim.program import Action, Compute, Merged, Op
 from sim.timeline import HOST, Cause, Span, StreamRecord, Timeline
 
 NEAR = 5e-5
@@ -68,7 +68,7 @@ class Packing:
         )
         if stream.computes:
             row["far"] = self._append(self._far(timeline, spans))
-            row["idle"] = self._append(self._idle(timeline, stream))
+        row["idle"] = self._append(self._idle(timeline, stream))
         self.rows.append(row)
 
     def _append(self, rows: list[tuple[float, float, int, int]]) -> Slice:
@@ -131,16 +131,20 @@ class Packing:
                 found.append((posted, start, self._cause(op, text), self._action(action)))
         for start, end, cause in stream.gaps:
             if end > start:
-                found.append((start, end, *self._gap(timeline, start, end, cause)))
+                found.append((start, end, *self._gap(timeline, stream, start, end, cause)))
         last = max((span[4] for span in stream.spans), default=0.0)
         if timeline.step_time > last:
             text = "has nothing left to do: the step ends with the slowest rank"
+            if not stream.computes:
+                text = f"nothing is posted {'any more' if stream.spans else 'on this stream'}"
             found.append(
                 (last, timeline.step_time, self._cause(None, text), self._action(Action("end")))
             )
         return sorted(found)
 
-    def _gap(self, timeline: Timeline, start: float, end: float, cause: Cause) -> tuple[int, int]:
+    def _gap(
+        self, timeline: Timeline, stream: StreamRecord, start: float, end: float, cause: Cause
+    ) -> tuple[int, int]:
         if cause == HOST:
             entry = {
                 "name": "idle",
@@ -151,12 +155,20 @@ class Packing:
         awaited = timeline.streams[cause[0]]
         op, action, _, begun, _ = awaited.spans[cause[1]]
         late = max(min(begun, end) - start, 0.0)
-        what = "runs" if isinstance(op, Compute) else "is in flight"
+        computes = isinstance(op, Compute | Merged)
+        what, why = (
+            ("runs", "its stream is not so far")
+            if computes
+            else ("is in flight", "its peer is late")
+        )
         text = f"waits for {_name(op)} on stream {awaited.name}"
-        if late > 0.01 * (end - start):
-            text += f", which has not begun for {late / (end - start):.0%} of it (its peer is late)"
-        if late < end - start:
-            text += f", which {what} for {1 - late / (end - start):.0%} of it"
+        if not stream.computes:
+            text = f"nothing is posted: the next transfer {text}"
+        share = late / (end - start)
+        if share > 0.01:
+            text += f", which has not begun for {share:.0%} of it ({why})"
+        if share < 0.99:
+            text += f", which {what} for {1 - share:.0%} of it"
         return self._cause(op, text), self._action(action)
 
     def _cause(self, op: Op | None, text: str) -> int:
@@ -194,5 +206,7 @@ def _name(op: Op) -> str:
 
 def _hue_of(op: Op) -> dict[str, Any]:
     if isinstance(op, Compute):
-        return {"colour": PHASES.get(op.phase, PHASES["F"]).colour, "shaded": True}
-    return {"colour": communication_hue(op)[0]}
+        hue = PHASES.get(op.phase, PHASES["F"])
+        return {"colour": hue.colour, "label": hue.label, "shaded": True}
+    colour, label = communication_hue(op)
+    return {"colour": colour, "label": label}

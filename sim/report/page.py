@@ -136,33 +136,16 @@ def _assumptions(runs: Sequence[ReportRun]) -> Iterator[str]:
 
 
 def _legend(table: Sequence[Mapping[str, Any]]) -> str:
-    """Name the colours in use: phases by kernels, transfers by axis and what they do."""
+    """Name the colours in use as the Gantt chart does: phases by kernels, transfers by axis and what they do."""
     named: dict[str, str] = {}
     for op in table:
-        facts = op["facts"]
-        if op["name"] == "idle" or not facts:
-            continue
-        kind = str(facts["op"]).replace("_", "-")
-        what = (
-            f"{str(facts['axis']).partition('.')[0]} {kind}"
-            if "axis" in facts
-            else PHASE_NAMES[facts["phase"]]
-        )
-        named.setdefault(what, op["colour"])
+        if "label" in op:
+            named.setdefault(op["label"], op["colour"])
     named[HOST_HUE.label + " launch (idle)"] = HOST_HUE.colour
     named["idle (its foot has the colour of the cause)"] = IDLE.colour
     return "".join(
         f'<span><i style="background:{c}"></i>{escape(label)}</span>' for label, c in named.items()
     )
-
-
-PHASE_NAMES = {
-    "F": "forward",
-    "B": "backward",
-    "W": "weight gradient",
-    "R": "recompute",
-    "O": "optimizer",
-}
 
 
 def _charts(runs: Sequence[ReportRun]) -> Iterator[str]:

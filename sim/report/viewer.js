@@ -45,7 +45,7 @@ function ink(colour) {
 
 class Viewer {
   constructor(canvas, tip, data, arrays) {
-    Object.assign(this, { canvas, tip, data, arrays, context: canvas.getContext("2d") });
+    Object.assign(this, { canvas, tip, data, arrays, pane: canvas.parentElement, context: canvas.getContext("2d") });
     this.end = data.end;
     this.low = 0;
     this.high = this.end;
@@ -53,7 +53,6 @@ class Viewer {
     this.match = null;
     this.pinned = null;
     this.colours = this.colourTable();
-    this.layout();
     this.busy = this.prefixes();
     this.listen();
     this.resize();
@@ -87,23 +86,32 @@ class Viewer {
     return sum;
   }
 
+  // Rows as high as the window allows: all of them are seen at once, or at the least height within the scrolled pane.
   layout() {
+    const limit = 0.8 * window.innerHeight - 2, many = this.data.rows.length > 24;
+    this.left = 92;
+    for (let share = 1; share > 0.3; share -= 0.05) {
+      this.place(Math.max((many ? 18 : 26) * share, 7), Math.max((many ? 5 : 14) * share, 2), Math.max(7 * share, 2), share > 0.8 ? 1 : 0.5);
+      if (this.height <= limit) return;
+    }
+  }
+
+  place(high, thin, apart, gap) {
     let y = 20, before = null, run = null;
-    const thin = this.data.rows.length > 24 ? 5 : 14, high = this.data.rows.length > 24 ? 18 : 26;
     for (const row of this.data.rows) {
       if (this.data.runs > 1 && row.run !== run) { y += 20; row.heading = row.run; run = row.run; }
       const group = row.run + "/" + row.rank;
-      if (group !== before) { y += before === null ? 0 : 7; row.first = true; before = group; }
+      if (group !== before) { y += before === null ? 0 : apart; row.first = true; before = group; }
       row.y = y;
       row.h = row.computes ? high : thin;
-      y += row.h + 1;
+      y += row.h + gap;
     }
-    this.height = y + 6;
-    this.left = 92;
+    this.height = Math.ceil(y + 6);
   }
 
   resize() {
     const ratio = window.devicePixelRatio || 1;
+    this.layout();
     this.width = this.canvas.clientWidth || 1000;
     this.canvas.width = this.width * ratio;
     this.canvas.height = this.height * ratio;
@@ -142,7 +150,7 @@ class Viewer {
     for (const row of this.data.rows) {
       g.fillStyle = "#f4f4f4";
       g.fillRect(this.left, row.y, this.width - this.left, row.h);
-      if (row.idle) this.drawIdle(row);
+      if (row.computes && row.idle) this.drawIdle(row);
       this.drawRow(row, ...this.slice(row));
       this.label(row);
     }
@@ -229,16 +237,17 @@ class Viewer {
   }
 
   axis() {
-    const g = this.context, span = this.high - this.low;
+    const g = this.context, span = this.high - this.low, top = this.pane.scrollTop;
+    if (top) { g.fillStyle = "#fff"; g.fillRect(0, top, this.width, 14); }
     const raw = span / Math.max(2, (this.width - this.left) / 110), ten = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((k) => k * ten).find((s) => s >= raw);
     g.textAlign = "center";
     for (let t = Math.ceil(this.low / step) * step; t <= this.high; t += step) {
       const x = this.x(t);
       g.fillStyle = "rgba(0,0,0,0.10)";
-      g.fillRect(x, 14, 1, this.height - 18);
+      g.fillRect(x, top + 14, 1, this.height - 18 - top);
       g.fillStyle = "#555";
-      g.fillText(this.tick(t, step), Math.min(x, this.width - 22), 7);
+      g.fillText(this.tick(t, step), Math.min(x, this.width - 22), top + 7);
     }
   }
 
@@ -275,7 +284,7 @@ class Viewer {
   describe({ row, index: i }) {
     const where = "rank " + row.rank.toLocaleString("en") + (row.size > 1 ? " (of " + row.size.toLocaleString("en") + " alike)" : "")
       + ", pipeline place " + row.place + ", stream " + row.name;
-    if (i < 0) return [["", where], ["", "idle"]];
+    if (i < 0) return [["", where], ["", "idle: nothing is posted"]];
     const op = this.data.ops[this.arrays.op[i]], [kind, ...numbers] = this.data.actions[this.arrays.action[i]];
     const start = this.arrays.start[i], duration = this.arrays.duration[i];
     const named = ["stage", "chunk", "microbatch"].map((name, k) => (numbers[k] < 0 ? "" : name + " " + numbers[k]));
@@ -369,6 +378,7 @@ class Viewer {
       }[e.key];
       if (act) { act(); e.preventDefault(); }
     });
+    this.pane.addEventListener("scroll", () => this.draw());
     window.addEventListener("resize", () => this.resize());
     window.addEventListener("beforeprint", () => this.resize());
   }

@@ -87,8 +87,8 @@ def test_wide_transfers_are_bars_with_names(timeline) -> None:
     spans = transfers(inside(stream, (0.0, 19.0)))
     found = communication_lane("send", 0, spans, 0.01, height=1.0, names=True)
     assert [(b.start, b.end, b.text, b.label) for b in found.bars] == [
-        (2, 3, "send.F", "pp forward"),
-        (4, 5, "send.F", "pp forward"),
+        (2, 3, "send.F", "pp transfer forward"),
+        (4, 5, "send.F", "pp transfer forward"),
     ]
 
 

@@ -61,7 +61,7 @@ def test_the_legend_names_each_colour_once(timeline) -> None:
     names = legend(gantt(timeline))
     assert len(names) == len(set(names))
     assert names[:4] == ["forward", "backward", "recompute", "optimizer"]
-    assert {"pp forward", "pp backward", "dp all-reduce", "idle"} <= set(names)
+    assert {"pp transfer forward", "pp transfer backward", "dp all-reduce", "idle"} <= set(names)
 
 
 def test_microbatches_are_numbered(timeline) -> None:

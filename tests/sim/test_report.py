@@ -18,8 +18,9 @@ from sim.report.packing import Packing
 from tests.sim.shown import pipeline
 
 SUMMARY = {
-    "step_time_s": 19.0, "mfu": 0.25, "exposed_comm_s": {"dp": 1.9}, "peak_memory_bytes": 2.0**30,
-    "capacity_bytes": 2.0**31, "fits": True, "assumptions": ["layers <split> evenly"],
+    "step_time_s": 19.0, "mfu": 0.25, "exposed_comm_s": {"dp": 1.9}, "peak_memory_bytes": 2.0**29,
+    "memory": [{"driver_bytes": 2.0**30, "verdict": "fits"}], "capacity_bytes": 2.0**31, "fits": True,
+    "assumptions": ["layers <split> evenly"],
 }  # fmt: skip
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -68,9 +69,8 @@ def test_bars_and_idle_intervals_of_a_row_fill_the_step() -> None:
     data = packing.data()
     duration = unpacked(data)["duration"]
     for row in data["rows"]:
-        if row["computes"]:
-            parts = [slice(*row["spans"]), slice(*row["idle"])]
-            assert sum(duration[part].sum() for part in parts) == timeline.step_time
+        parts = [slice(*row["spans"]), slice(*row["idle"])]
+        assert sum(duration[part].sum() for part in parts) == timeline.step_time
 
 
 def test_idle_intervals_name_their_cause() -> None:
@@ -86,6 +86,29 @@ def test_idle_intervals_name_their_cause() -> None:
         "waits for recv.B on stream recv, which has not begun for 50% of it (its peer is late), "
         "which is in flight for 50% of it",
     ]
+
+
+def test_an_idle_stream_of_transfers_says_what_it_waits_for() -> None:
+    timeline, packing = pipeline(), Packing()
+    packing.add("run", timeline, [0])
+    data = packing.data()
+    columns = unpacked(data)
+    rows = {row["name"]: row for row in data["rows"]}
+    causes = {
+        name: [data["ops"][columns["op"][i]]["facts"]["idle"] for i in range(*rows[name]["idle"])]
+        for name in ("send", "recv")
+    }
+    assert causes["send"][0] == (
+        "nothing is posted: the next transfer waits for fore on stream compute, which runs for 100% of it"
+    )
+    assert causes["send"][-1] == causes["recv"][-1] == "nothing is posted any more"
+    assert causes["recv"][0] == "waits until the other ranks of recv.B are there"
+
+
+def test_the_legend_names_colours_as_the_gantt_chart_does(page) -> None:
+    legend = re.search(r'<div class="legend">(.*?)</div>', page.read_text()).group(1)
+    found = set(re.findall(r"</i>(.*?)</span>", legend))
+    assert {"forward", "pp transfer forward", "pp transfer backward", "dp all-reduce"} <= found
 
 
 def test_the_page_stands_alone(page) -> None:
@@ -113,6 +136,16 @@ def test_the_page_says_what_ran_and_what_was_assumed(page) -> None:
 def test_a_plan_that_does_not_fit_stands_out() -> None:
     assert "does not fit" in cards(SimpleNamespace(name="x", summary=SUMMARY | {"fits": False}))
     assert "does not fit" not in cards(SimpleNamespace(name="x", summary=SUMMARY))
+
+
+def test_the_memory_card_has_the_number_its_verdict_is_about() -> None:
+    stages = [
+        {"driver_bytes": 2.0**30, "verdict": "fits"},
+        {"driver_bytes": 2.0**31 * 0.99, "verdict": "borderline"},
+    ]
+    text = cards(SimpleNamespace(name="x", summary=SUMMARY | {"memory": stages}))
+    assert "<b>2.0 of 2.0 GiB</b><span>memory taken: borderline</span>" in text
+    assert "<b>0.5 GiB</b><span>live memory</span>" in text
 
 
 def test_several_runs_share_a_page(tmp_path) -> None:
@@ -200,6 +233,31 @@ def test_a_span_is_hovered(opened) -> None:
 def test_an_idle_interval_says_why(opened) -> None:
     opened.mouse.move(*point(opened, 6.0, 0))
     assert "cause waits for recv.B on stream recv" in opened.inner_text("#tip")
+
+
+def test_an_idle_stream_of_transfers_is_hovered(opened) -> None:
+    row = opened.evaluate("viewer.data.rows.findIndex((r) => r.name === 'send')")
+    opened.mouse.move(*point(opened, 1.0, row))
+    assert "nothing is posted: the next transfer waits for fore" in opened.inner_text("#tip")
+
+
+@pytest.mark.parametrize("ranks", [2, 16, 64])
+def test_all_rows_fit_a_laptops_screen_or_scroll_within(browser, page, ranks) -> None:
+    tab = browser.new_page(viewport={"width": 1366, "height": 768})
+    tab.goto(page.as_uri())
+    tab.wait_for_function("window.viewer && window.viewer.stats.draws > 0")
+    tab.evaluate(
+        """(ranks) => { const own = viewer.data.rows.filter((r) => r.rank === 0); viewer.data.rows =
+        Array.from({ length: ranks }, (_, rank) => own.map((r) => ({ ...r, rank }))).flat(); viewer.resize(); }""",
+        ranks,
+    )
+    pane, canvas = (tab.locator(name).bounding_box()["height"] for name in ("#pane", "#timeline"))
+    assert pane <= 0.8 * 768
+    assert (canvas <= pane) == (ranks <= 16)
+    tab.evaluate("document.getElementById('pane').scrollTop = 1e6")
+    tab.wait_for_timeout(50)
+    assert tab.evaluate("viewer.pane.scrollTop") == pytest.approx(max(canvas - pane, 0.0), abs=1)
+    tab.close()
 
 
 def test_an_op_is_found_and_shown(opened) -> None:
