@@ -31,6 +31,7 @@ INDEX_HEAD = """# Studies
 
 Each asks one question, replays it, checks its claim and draws the answer: `table.csv`, `figure.png`, `finding.txt`.
 `./run study all` makes them all again.
+`./run simulate llama3-405b --gantt results/llama3-405b/gantt.png` draws the first picture of the front page.
 
 | question | finding | command |
 | --- | --- | --- |
