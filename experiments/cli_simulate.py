@@ -62,7 +62,7 @@ def simulate(
 
     with working(f"simulating {config.name} on {config.cluster.num_devices:,} devices"):
         result = simulate_run(config)
-        summary = result.summary()
+        summary = {**result.summary(), **result.balance}
     with working("looking for what would fit"):
         if fit:
             summary["would_fit"] = suggestions(config)

@@ -1,5 +1,8 @@
 """Simulation: one run, from its configuration to a timeline and the numbers read off it."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
@@ -53,11 +56,9 @@ JITTER = 0.01
 """Standard deviation of the speeds of devices of one kind (see `sim.jitter`). Of 0, 0.5, 1, 1.5 and 2 % the one that
 fits the MosaicML and DGX Cloud runs of 64 GPUs and more best; the other sources alone would rather have 1.5 or 2 %
 (`experiments.calibration.software`). The whole table was in view."""
-MANY_OPS = 1_000_000
+MANY_OPS = 200_000
 """Ops of all scripts above which a replay merges runs of them."""
-
-
-MOST_PASSES = 4 * MANY_OPS
+MOST_PASSES = 4_000_000
 """Passes of a layer (layers and stages x microbatches) above which a replay would take minutes."""
 
 
@@ -129,16 +130,21 @@ class Result:
             for place, peak in enumerate(self.peaks)
         ]
 
-    def _balance(self) -> dict[str, float]:
-        """What even routing would save, by replay, where tokens go to experts unevenly."""
+    @cached_property
+    def balance(self) -> dict[str, float]:
+        """What even routing would save, by a replay of its own, where tokens go to experts unevenly."""
         if self.config.plan.routing == UNIFORM:
             return {}
         even = replace(self.config, plan=replace(self.config.plan, routing=UNIFORM))
-        step = simulate_run(even).timeline.step_time
+        step = simulate_run(even, merged=True).timeline.step_time
         return {"balanced_step_time_s": step, "balance_saves_s": self.timeline.step_time - step}
 
     def summary(self) -> dict[str, Any]:
-        """Return the answer of ``simulate --json``: base units, fractions 0..1."""
+        """Return the answer of ``simulate --json`` but what it has to replay for: base units, fractions 0..1."""
+        with uncollected():
+            return self._summary()
+
+    def _summary(self) -> dict[str, Any]:
         timeline, mean = self.timeline, self.mean
         tokens = tokens_per_s(timeline)
         ranks = timeline.program.num_ranks
@@ -168,7 +174,6 @@ class Result:
             "num_events": timeline.num_events,
             "num_spans": timeline.num_spans,
             "wall_s": self.wall_s,
-            **self._balance(),
             "assumptions": list(
                 dict.fromkeys(
                     (
@@ -200,6 +205,20 @@ def verdict(driver_bytes: float, live_bytes: float, capacity: float) -> str:
     return "borderline" if driver_bytes - FRAGMENTATION * live_bytes <= capacity else "does not fit"
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause the garbage collector: a replay makes millions of objects that live on, and looking through them again and
+    again is a third of its time.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def build_cluster(config: RunConfig) -> Cluster:
     """Return the run's machine."""
     spec = config.cluster
@@ -228,14 +247,14 @@ def simulate_run(config: RunConfig, *, unfolded: bool = False, merged: bool = Fa
     """
     _check_size(config)
     start = perf_counter()
-    program = lower(config.model, config.plan)
-    merged = merged or num_ops(program) > MANY_OPS
-    timeline = simulate(
-        program,
-        build_cluster(config),
-        unfolded=unfolded,
-        launch=software(config.plan.software).launch,
-        merged=merged,
-        jitter=JITTER,
-    )
+    with uncollected():
+        program = lower(config.model, config.plan)
+        timeline = simulate(
+            program,
+            build_cluster(config),
+            unfolded=unfolded,
+            launch=software(config.plan.software).launch,
+            merged=merged or num_ops(program) > MANY_OPS,
+            jitter=JITTER,
+        )
     return Result(config, timeline, perf_counter() - start)

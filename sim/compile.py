@@ -73,6 +73,7 @@ class _Compiler:
         self.plans: dict[tuple[object, ...], CollectivePlan] = {}
         self.legs: dict[int, tuple[Leg, ...]] = {}
         self.durations: dict[tuple[int, int], float] = {}
+        self.kinds = cluster.device_kind[device_of[folding.representative]].tolist()
         units = program.reserved_units
         self.devices = [
             without(steady(device, program.libraries), units) for device in cluster.device_kinds
@@ -124,14 +125,16 @@ class _Compiler:
                 step = Step(WAIT, op)
             case Signal():
                 step = Step(SIGNAL, op)
-        step.waits = tuple(_number(name, semaphores) for name in getattr(op, "waits", ()))
-        step.signals = tuple(_number(name, semaphores) for name in getattr(op, "signals", ()))
-        step.starts = tuple(_number(name, semaphores) for name in getattr(op, "starts", ()))
+        if waits := getattr(op, "waits", ()):
+            step.waits = tuple([_number(name, semaphores) for name in waits])
+        if signals := getattr(op, "signals", ()):
+            step.signals = tuple([_number(name, semaphores) for name in signals])
+        if starts := getattr(op, "starts", ()):
+            step.starts = tuple([_number(name, semaphores) for name in starts])
         return step
 
     def _kernel_seconds(self, rank_class: int, op: Compute) -> float:
-        rank = self.folding.representative[rank_class]
-        kind = int(self.cluster.device_kind[self.device_of[rank]])
+        kind = self.kinds[rank_class]
         key = (kind, id(op))
         if key not in self.durations:
             seconds = kernel_time(op.kernel, self.devices[kind], op.launches)

@@ -95,6 +95,7 @@ class _Walk:
         self.own = timeline.streams_of[rank_class]
         self.causes: dict[str, float] = defaultdict(float)
         self.chains: dict[int, dict[str, float]] = {}
+        self.reach: dict[str, bool] = {}
         computing = [stream for stream in self.own if stream.computes]
         self.main = computing[0] if computing else self.own[0]
         self.beside = _Beside(computing[1:]) if len(computing) > 1 else None
@@ -212,8 +213,11 @@ class _Walk:
         """Whether a collective's group reaches other places of the pipeline."""
         if not isinstance(op, Collective):
             return False
-        group = self.timeline.folding.group_of[op.axis, self.rank_class]
-        return len({self.timeline.place(member) for member in group.members}) > 1
+        if op.axis not in self.reach:
+            group = self.timeline.folding.group_of[op.axis, self.rank_class]
+            places = {self.timeline.place(member) for member in group.members}
+            self.reach[op.axis] = len(places) > 1
+        return self.reach[op.axis]
 
     def _bubble(self, since: float, until: float) -> None:
         """Split an interval at the first backward and after the last forward."""

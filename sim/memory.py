@@ -50,6 +50,8 @@ def memory_curve(timeline: Timeline, rank_class: int) -> MemoryCurve:
         blocks.append(np.array([event[2] for event in stream.memory], dtype=float))
         for merged, starts in _chains(stream).items():
             offsets, names, deltas = _allocations(merged)
+            if not names:
+                continue
             times.append((starts[:, None] + offsets).ravel())
             kinds.extend(names * len(starts))
             blocks.append(np.tile(deltas, len(starts)))
@@ -63,12 +65,12 @@ def memory_curve(timeline: Timeline, rank_class: int) -> MemoryCurve:
 
 
 def _chains(stream: StreamRecord) -> dict[Merged, np.ndarray]:
-    """Start times of every chain that allocates, by chain."""
+    """Start times of every chain, by chain."""
     found: dict[Merged, list[float]] = {}
     for op, _, _, start, _ in stream.spans:
         if isinstance(op, Merged):
             found.setdefault(op, []).append(start)
-    return {op: np.array(starts) for op, starts in found.items() if _allocations(op)[1]}
+    return {op: np.array(starts) for op, starts in found.items()}
 
 
 def _allocations(merged: Merged) -> tuple[np.ndarray, list[str], np.ndarray]:

@@ -110,9 +110,11 @@ def _transfers(stream: StreamRecord) -> np.ndarray:
         if isinstance(op, Merged):
             chains[op].append((start, end))
     for merged, intervals in chains.items():
-        bounds = np.concatenate([[0.0], np.cumsum(merged.alone)])
         inside = [i for i, part in enumerate(merged.ops) if isinstance(part, Collective)]
-        if inside and bounds[-1]:
+        if not inside:
+            continue
+        bounds = np.concatenate([[0.0], np.cumsum(merged.alone)])
+        if bounds[-1]:
             when = np.array(intervals)
             stretch = (when[:, 1] - when[:, 0]) / bounds[-1]
             relative = np.array([(bounds[i], bounds[i + 1]) for i in inside])
@@ -158,9 +160,13 @@ def utilization(timeline: Timeline) -> dict[str, float]:
 
 def _merged_work(op: Merged) -> tuple[float, float]:
     """Seconds a chain communicates, and bytes its kernels move."""
-    kernels = [part.kernel.nbytes for part in op.ops if isinstance(part, Compute)]
-    idle = sum(s for part, s in zip(op.ops, op.alone, strict=True) if not isinstance(part, Compute))
-    return idle, sum(kernels)
+    idle = moved = 0.0
+    for part, seconds in zip(op.ops, op.alone, strict=True):
+        if isinstance(part, Compute):
+            moved += part.kernel.nbytes
+        else:
+            idle += seconds
+    return idle, moved
 
 
 def link_bytes(timeline: Timeline) -> np.ndarray:
@@ -168,7 +174,9 @@ def link_bytes(timeline: Timeline) -> np.ndarray:
     carried = np.zeros(len(timeline.cluster.links.bandwidth))
     chained = _chained(timeline)
     for step in timeline.communications:
-        times = step.played + sum(chained.pop((c, id(step.op)), 0) for c in step.classes)
+        times = step.played
+        if chained:
+            times += sum(chained.pop((c, id(step.op)), 0) for c in step.classes)
         for leg in step.legs:
             if times and leg.nbytes:
                 carried[leg.phase.links] += leg.phase.loads * leg.nbytes * times

@@ -13,17 +13,19 @@ COMPUTE, TP, CP, EP = "compute", "tp", "cp", "ep"
 
 def lanes(*compute: Op, tp: Iterable[Op] = (), cp: Iterable[Op] = ()) -> Lanes:
     """Return ops on the compute stream, and beside it."""
+    if not (tp or cp):
+        return {COMPUTE: compute} if compute else {}
     found = {COMPUTE: compute, TP: tuple(tp), CP: tuple(cp)}
     return {stream: ops for stream, ops in found.items() if ops}
 
 
 def join(parts: Iterable[Lanes]) -> Lanes:
     """Return the lanes one after another."""
-    found: dict[str, tuple[Op, ...]] = {}
+    found: dict[str, list[Op]] = {}
     for part in parts:
         for stream, ops in part.items():
-            found[stream] = found.get(stream, ()) + ops
-    return found
+            found.setdefault(stream, []).extend(ops)
+    return {stream: tuple(ops) for stream, ops in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
