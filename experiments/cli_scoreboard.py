@@ -49,7 +49,8 @@ def scoreboard(
     chosen = chosen or {kind: SHIPPED / f"{kind}.csv" for kind in given}
     for kind, path in chosen.items():
         if not path.is_file():
-            raise InputError(f"--{kind} {path}: there is no such file")
+            wrong = "this is a folder" if path.is_dir() else "there is no such file"
+            raise InputError(f"--{kind} {path}: {wrong}; give the path of a CSV")
     tables: dict[str, list[Scored]] = {}
     for kind, path in chosen.items():
         with progress(f"scoring {kind}") as advance:

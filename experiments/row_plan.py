@@ -171,6 +171,12 @@ def _batch(
         if pp and habits.one_each:
             microbatch = max(1, share // degrees["pp"])
         notes.append(f"micro_batch not stated: {microbatch}")
+    rounds = dp * microbatch * (steps or 1)
+    if steps and not pp and rounds != batch:
+        notes.append(
+            f"grad_accum={steps} contradicts: {dp} ranks x {microbatch} x {steps} = {rounds} sequences, "
+            f"global_batch_sequences={batch} is taken"
+        )
     return {"seq_len": seq_len, "global_batch": batch, "microbatch": microbatch}
 
 

@@ -41,6 +41,12 @@ def whole(row: Row, column: str) -> int | None:
     return None if value is None else int(value)
 
 
+def check_count(row: Row, column: str) -> None:
+    """Raise `InputError` where a field is neither blank nor a whole number of at least 0."""
+    if text(row, column) not in ("0", "0.0"):
+        whole(row, column)
+
+
 def needed(row: Row, column: str) -> int:
     """Return a whole number that a run cannot do without. Raises `UnsupportedError` where blank."""
     value = whole(row, column)
@@ -54,7 +60,8 @@ def flag(row: Row, column: str) -> bool | None:
     field = text(row, column).lower()
     if not field:
         return None
-    known = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+    known = {"1": True, "1.0": True, "true": True, "yes": True,
+             "0": False, "0.0": False, "false": False, "no": False}  # fmt: skip
     if field not in known:
         raise InputError(f"{column}={field!r} is not a flag; write 0 or 1")
     return known[field]

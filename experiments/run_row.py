@@ -2,6 +2,7 @@
 
 from experiments.row_cluster import cluster_of
 from experiments.row_plan import plan_of
+from experiments.row_shape import check_numbers, departures
 from experiments.row_software import habits_of
 from experiments.row_text import Row, UnsupportedError, text
 from experiments.runfile import RunConfig
@@ -22,6 +23,7 @@ def run_of_row(row: Row) -> RunConfig:
     missing = [column for column in COLUMNS if row.get(column) is None]
     if missing:
         raise InputError(f"column {', '.join(missing)} is missing; the table needs it")
+    check_numbers(row)
     model = _model(row)
     habits, assumed = habits_of(row)
     plan, notes = plan_of(row, model, habits)
@@ -32,7 +34,7 @@ def run_of_row(row: Row) -> RunConfig:
         cluster=cluster,
         plan=plan,
         source=text(row, "source"),
-        assumptions=(*more, assumed, *notes),
+        assumptions=(*more, assumed, *notes, *departures(row, model)),
     )
 
 

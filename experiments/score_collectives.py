@@ -4,12 +4,13 @@ The columns are those of the reference table: ``source hardware n_devices n_node
 that cannot be read or expressed is reported with its reason; the others go on.
 """
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.collective_hardware import UnsupportedError, build, read_hardware
+from experiments.row_table import check_cells, read_rows
+from experiments.row_text import text
 from sim.collectives import KINDS, Communicator
 from sim.errors import InputError, unknown
 from sim.units import us
@@ -27,26 +28,25 @@ def score_collectives(path: str | Path) -> list[dict[str, Any]]:
 
     ``status`` is ``ok``, ``unsupported`` (reads well, cannot be predicted) or ``invalid``; ``row`` counts from 0.
     """
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
     known: dict[tuple[str, int, int], Communicator] = {}
-    return [_score(number, row, known) for number, row in enumerate(rows)]
+    return [_score(index, row, known) for index, row in enumerate(read_rows(path))]
 
 
-def _score(
-    number: int, row: Row, known: dict[tuple[str, int, int], Communicator]
-) -> dict[str, Any]:
+def _score(index: int, row: Row, known: dict[tuple[str, int, int], Communicator]) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "row": number,
+        "row": index,
         "status": "ok",
         "reason": "",
         "predicted_time_s": None,
-        "measured_time_s": _measured(row),
+        "measured_time_s": None,
         "hardware": row.get("hardware", ""),
         "collective": row.get("collective", ""),
-        "nbytes": _float(row.get("bytes")),
+        "nbytes": None,
     }
     try:
+        check_cells(row)
+        time, result["nbytes"] = amount(row, "time_us"), amount(row, "bytes")
+        result["measured_time_s"] = None if time is None else time * us
         result |= predict(row, known)
     except UnsupportedError as error:
         result |= {"status": "unsupported", "reason": str(error)}
@@ -85,27 +85,31 @@ def read_row(
 
 def size_of(row: Row) -> float:
     """Return the bytes a row's links carry: of every device of a chip that runs at once."""
-    nbytes = _float(row.get("bytes"))
+    nbytes = amount(row, "bytes")
     if nbytes is None:
         raise UnsupportedError("bytes is blank: a rate alone says no time")
     return nbytes * read_hardware(row.get("hardware", "")).copies
 
 
+def amount(row: Row, key: str) -> float | None:
+    """Return a number above zero, or None where blank. Raises `InputError` for anything else."""
+    field = text(row, key)
+    if not field:
+        return None
+    try:
+        value = float(field)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise InputError(f"{key}={field!r} must be a number above zero; correct the row")
+    return value
+
+
 def _count(row: Row, key: str) -> int:
-    value = _float(row.get(key))
-    if value is None or value < 1 or value != int(value):
+    try:
+        value = amount(row, key)
+    except InputError:
+        value = None
+    if value is None or value != int(value):
         raise InputError(f"{key}={row.get(key)!r} must be a whole number above zero")
     return int(value)
-
-
-def _float(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if value == value else None
-
-
-def _measured(row: Row) -> float | None:
-    time = _float(row.get("time_us"))
-    return time * us if time else None

@@ -5,12 +5,13 @@ pass tflops bytes time_us note``. Text fields are read by their parts. A row tha
 reported with its reason; the others go on.
 """
 
-import csv
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.row_table import check_cells, read_rows
+from experiments.row_text import flag
 from sim.device import Device
 from sim.errors import InputError
 from sim.kernels import kernel_time
@@ -54,12 +55,12 @@ def whole(row: Row, key: str, default: float | None = None) -> int:
 def counts(row: Row, key: str) -> tuple[int, int]:
     """Return the pair a field states: ``16q/2kv``, ``192qk/128v``, or one number for both."""
     text = (row.get(key) or "").strip()
-    found = [int(float(part)) for part in re.findall(r"\d+(?:\.\d+)?", text)]
-    if not found or len(found) > 2 or min(found) < 1:
+    found = [float(part) for part in re.findall(r"-?\d+(?:\.\d+)?", text.replace("MLA-", ""))]
+    if not found or len(found) > 2 or min(found) < 1 or any(part % 1 for part in found):
         raise InputError(
             f"{key}={text!r} is not one or two counts; write 32, 16q/2kv or 192qk/128v"
         )
-    return found[0], found[-1]
+    return int(found[0]), int(found[-1])
 
 
 def dtype_of(row: Row) -> str:
@@ -133,7 +134,7 @@ def attention(row: Row) -> tuple[Kernel, ...]:
             seq_kv=seq,
             head_dim=head_dim,
             v_head_dim=v_head_dim,
-            causal=bool(float(row.get("causal") or 0)),
+            causal=bool(flag(row, "causal")),
             direction=direction,
             dtype=dtype_of(row),
             implementation=implementation,
@@ -226,6 +227,7 @@ def score_row(index: int, row: Row, load: Callable[[str], Device] = load_device)
         "measured_time_s": None,
     }
     try:
+        check_cells(row)
         missing = [key for key in ("device", "kernel") if row.get(key) is None]
         if missing:
             raise InputError(f"column {' and '.join(missing)} is missing; the table needs it")
@@ -244,5 +246,4 @@ def score_row(index: int, row: Row, load: Callable[[str], Device] = load_device)
 
 def score_kernels(path: str | Path) -> list[dict[str, Any]]:
     """Return one dict a row of the CSV at ``path``, in its order."""
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        return [score_row(index, row) for index, row in enumerate(csv.DictReader(file))]
+    return [score_row(index, row) for index, row in enumerate(read_rows(path))]

@@ -3,7 +3,6 @@
 Equal runs are replayed once; runs on equal clusters go to one worker together, which keeps its clusters.
 """
 
-import csv
 import re
 import signal
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from experiments.bands import band
 from experiments.row_software import habits_of
+from experiments.row_table import check_cells, read_rows
 from experiments.row_text import Row, UnsupportedError, needed, number, text
 from experiments.run_row import run_of_row
 from experiments.runfile import RunConfig
@@ -52,8 +52,7 @@ def score_runs(
 
     Step times in seconds, memory in bytes. A row that cannot be read, expressed or replayed in time has the reason.
     """
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(path)
     answers: list[dict[str, Any]] = []
     runs: dict[Hashable, tuple[RunConfig, list[int]]] = {}
     for index, row in enumerate(rows):
@@ -64,7 +63,11 @@ def score_runs(
     replays = _replay({key: config for key, (config, _) in runs.items()}, workers)
     for done, (key, outcome) in enumerate(replays, 1):
         for index in runs[key][1]:
+            own = answers[index]["assumptions"]
             answers[index] |= _scored(outcome, rows[index])
+            answers[index]["assumptions"] = list(
+                dict.fromkeys([*own, *outcome.get("assumptions", ())])
+            )
         if progress is not None:
             progress(done, len(runs))
     return answers
@@ -90,10 +93,10 @@ def _read(index: int, row: Row) -> tuple[dict[str, Any], RunConfig | None]:
         "assumptions": [],
     }
     try:
+        check_cells(row)
         memory = number(row, "measured_mem_gib")
-        answer["measured_step_time_s"] = number(row, "measured_step_time_s") or number(
-            row, "derived_step_time_s"
-        )
+        measured, derived = number(row, "measured_step_time_s"), number(row, "derived_step_time_s")
+        answer["measured_step_time_s"] = measured or derived
         answer["measured_peak_memory_bytes"] = None if memory is None else memory * GiB
         config = run_of_row(row)
     except UnsupportedError as error:
@@ -209,14 +212,10 @@ def _predicted(config: RunConfig) -> dict[str, Any]:
 
 
 def _told(result: Result) -> dict[str, Any]:
-    """Return what a row keeps of a result: step time, memory and the mean ledger; no more is worked out."""
+    """Return what a row keeps of a result, without what reading the row assumed; no more is worked out."""
     timeline = result.timeline
     stages = result.memory()
-    notes = (
-        *result.config.assumptions,
-        *timeline.program.assumptions,
-        *timeline.cluster.assumptions,
-    )
+    notes = (*timeline.program.assumptions, *timeline.cluster.assumptions)
     return {
         "step_time_s": timeline.step_time,
         "memory": {kind: max(stage[kind] for stage in stages) for _, kind in MEMORY_KINDS},
@@ -241,7 +240,6 @@ def _scored(outcome: Mapping[str, Any], row: Row) -> dict[str, Any]:
         "high_step_time_s": step * spread.high,
         "predicted_peak_memory_bytes": None if elsewhere else outcome["memory"][kind],
         "predicted_tokens_per_s_per_device": tokens / step,
-        "assumptions": outcome["assumptions"],
         "ledger": outcome["ledger"],
         "num_events": outcome["num_events"],
         "wall_s": outcome["wall_s"],

@@ -1,6 +1,5 @@
 """Scoreboard: scored tables in sum. Every group (source, model, hardware) counts once, however many rows it has."""
 
-import csv
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -10,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.bands import FIT
+from experiments.row_table import read_rows
 from experiments.row_text import Row
 from experiments.score_sets import TABLES, Keep, Table, every, family, value
 from experiments.software_constants import SOFTWARE_CONSTANTS
-from sim.errors import InputError
 from workloads import software
 
 Progress = Callable[[int, int], None]
@@ -36,24 +35,11 @@ def score(kind: str, path: Path, progress: Progress | None = None) -> list[Score
 
     Raises `InputError` where the file is no table.
     """
-    rows = _rows(path)
+    rows = read_rows(path)
     module, _, name = TABLES[kind].scorer.partition(":")
     scorer = getattr(import_module(module), name)
     answers = scorer(path, progress) if kind == "runs" else scorer(path)
     return [Scored(row, {"table": kind, **a}) for row, a in zip(rows, answers, strict=True)]
-
-
-def _rows(path: Path) -> list[Row]:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows: list[Row] = list(csv.DictReader(file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as a CSV in UTF-8: {error}") from error
-    if not rows:
-        raise InputError(
-            f"{path} has no rows; give a table with a line of column names and rows below"
-        )
-    return rows
 
 
 def signed_error(answer: Mapping[str, Any], quantity: str) -> float | None:

@@ -20,6 +20,7 @@ UNIFORM = "uniform"
 ALPHA = 10.0
 """Concentration of a draw unless stated: the fullest of 64 experts gets about 1.8 times the mean, as under an auxiliary
 loss (Wang et al. 2024, arXiv:2408.15664, table 2: MaxVio 0.72)."""
+ABOVE_ZERO = "a concentration, which must be above 0, such as draw:7:10"
 
 
 class Load(NamedTuple):
@@ -84,7 +85,7 @@ def rank_loads(shares: np.ndarray, ep: int, capacity: float = 0.0) -> tuple[Load
 
 
 def _zipf(argument: str, num_experts: int, layer: int, microbatch: int) -> np.ndarray:
-    exponent = _number("zipf", argument, "the exponent, such as zipf:0.5")
+    exponent = _number("zipf", argument, "the exponent, which must be 0 or more, such as zipf:0.5")
     weights = np.arange(1, num_experts + 1, dtype=float) ** -exponent
     order = np.random.default_rng(layer).permutation(num_experts)
     return np.asarray((weights / weights.sum())[order])
@@ -94,7 +95,9 @@ def _draw(argument: str, num_experts: int, layer: int, microbatch: int) -> np.nd
     seed, _, alpha = argument.partition(":")
     if not seed.isdigit():
         raise PlanError(f"routing='draw:{argument}' needs a whole number as seed, such as draw:7")
-    concentration = _number("draw", alpha, "a concentration, such as draw:7:10") if alpha else ALPHA
+    concentration = _number(f"draw:{seed}", alpha, ABOVE_ZERO) if alpha else ALPHA
+    if not concentration:
+        raise PlanError(f"routing='draw:{argument}' needs {ABOVE_ZERO}")
     random = np.random.default_rng((int(seed), layer, microbatch))
     return np.asarray(random.dirichlet(np.full(num_experts, concentration)))
 

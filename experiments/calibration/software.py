@@ -5,6 +5,7 @@ hardware). The value with the least error on its fit set is the one to ship; bes
 the set say, and cross-validation: for each source, the value that all the others choose and that source's error there.
 """
 
+import argparse
 import csv
 import sys
 from collections import defaultdict
@@ -17,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 from experiments import simulation
 from experiments.bands import FILE
+from experiments.row_table import read_rows
 from experiments.row_text import Row, text
 from experiments.score_runs import WORKERS, score_runs
 from experiments.score_sets import clean, family, platform, value
@@ -118,8 +120,7 @@ def replay(name: str, number: float, path: Path) -> dict[str, list[float]]:
     Sets the constant in this process: to be called in one of its own.
     """
     CONSTANTS[name].use(number)
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(path)
     groups: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for row, answer in zip(rows, score_runs(path, workers=1), strict=True):
         error = signed_error(answer, "step_time_s")
@@ -183,14 +184,31 @@ def report(name: str, errors: Errors) -> str:
     return "\n".join(lines)
 
 
+def _asked(arguments: Sequence[str]) -> tuple[list[str], Path]:
+    """Return the constants to fit and the table of runs that arguments ask for; -h tells what this module does."""
+    parser = argparse.ArgumentParser(
+        prog="experiments.calibration.software",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "asked",
+        nargs="*",
+        metavar="NAME|RUNS.csv",
+        help=f"a constant to fit alone, of {', '.join(CONSTANTS)}; or the table of runs",
+    )
+    asked = parser.parse_args(arguments).asked
+    paths = [a for a in asked if a not in CONSTANTS]
+    table = Path(paths[0]) if paths else FILE.with_name("runs.csv")
+    if len(paths) > 1 or not table.is_file():
+        parser.error(f"{', '.join(paths)}: neither constants nor the path of one table")
+    return [a for a in asked if a in CONSTANTS] or list(CONSTANTS), table
+
+
 def main(arguments: Sequence[str]) -> None:
     """Fit and print; a constant's name among the arguments restricts it to that."""
-    names = [a for a in arguments if a in CONSTANTS] or list(CONSTANTS)
-    paths = [a for a in arguments if a not in CONSTANTS]
-    with Path(paths[0] if paths else FILE.with_name("runs.csv")).open(
-        newline="", encoding="utf-8"
-    ) as file:
-        rows = list(csv.DictReader(file))
+    names, table = _asked(arguments)
+    rows = read_rows(table)
     with (
         TemporaryDirectory() as folder,
         ProcessPoolExecutor(WORKERS, max_tasks_per_child=1) as pool,

@@ -222,6 +222,14 @@ def test_xla_reduces_on_the_tensor_core_up_to_v6e(hardware: str, beside: bool) -
         ({"seq_len": ""}, UnsupportedError, "seq_len is not stated"),
         ({"model": "nobody-7b"}, UnsupportedError, "no shape"),
         ({"recompute": "perhaps"}, InputError, "recompute='perhaps' is not understood"),
+        ({"gated_mlp": "perhaps"}, InputError, "gated_mlp='perhaps' is not a flag"),
+        ({"heads": "0"}, InputError, "heads=0 must be positive"),
+        ({"kv_heads": "few"}, InputError, "kv_heads='few' is not a number"),
+        ({"vocab": "nan"}, InputError, "vocab=nan must be positive and finite"),
+        ({"gpus_per_node": "8.5"}, InputError, "gpus_per_node=8.5 must be a whole number"),
+        ({"grad_accum": "twice"}, InputError, "grad_accum='twice' is not a number"),
+        ({"ep": "-1"}, InputError, "ep=-1 must be positive"),
+        ({"year": "last"}, InputError, "year='last' is not a number"),
     ],
 )
 def test_what_cannot_run_says_why(
@@ -234,3 +242,28 @@ def test_what_cannot_run_says_why(
 def test_a_table_without_a_column_is_refused() -> None:
     with pytest.raises(InputError, match="column seq_len is missing"):
         run_of_row({key: field for key, field in ROW.items() if key != "seq_len"})
+
+
+def test_accumulation_that_contradicts_is_listed() -> None:
+    row = GPT | {"pp": "1", "dp": "32", "micro_batch": "2", "grad_accum": "8"}
+    (note,) = [a for a in run_of_row(row).assumptions if "grad_accum" in a]
+    assert note == (
+        "grad_accum=8 contradicts: 32 ranks x 2 x 8 = 512 sequences, global_batch_sequences=128 is taken"
+    )
+    assert not any("grad_accum" in a for a in run_of_row(row | {"grad_accum": "2"}).assumptions)
+
+
+def test_a_shape_that_departs_from_its_preset_is_listed() -> None:
+    row = GPT | {
+        "n_layers": "48",
+        "vocab": "51200",
+        "hidden": "12288",
+        "n_experts": "",
+        "gated_mlp": "0",
+    }
+    run = run_of_row(row)
+    assert (run.model.num_layers, run.model.vocab_size) == (48, 51200)
+    assert [a for a in run.assumptions if "is not gpt3-175b's" in a] == [
+        "n_layers=48 is not gpt3-175b's 96: the row's is taken",
+        "vocab=51200 is not gpt3-175b's 50257: the row's is taken",
+    ]

@@ -54,6 +54,19 @@ def test_published_measurements_within_ten_percent(tmp_path):
         (("s", "H100", 0, 1, "all_reduce", 1024, 9), "invalid", "n_devices='0'"),
         (("s", "H100", 8, 1, "all_reduce", -8, 9), "invalid", "above zero"),
         (("s", "H100", 9, 2, "all_reduce", 1024, 9), "invalid", "evenly"),
+        (
+            ("s", "H100", 8, 1, "all_reduce", "1 KiB", 9),
+            "invalid",
+            "bytes='1 KiB' must be a number",
+        ),
+        (
+            ("s", "H100", 8, 1, "all_reduce", 1024, "fast"),
+            "invalid",
+            "time_us='fast' must be a num",
+        ),
+        (("s", "H100", 8, 1, "all_reduce", 1024, "nan"), "invalid", "time_us='nan' must be a num"),
+        (("s", "H100", "eight", 1, "all_reduce", 1024, 9), "invalid", "n_devices='eight'"),
+        (("s", "H100", 8, 1, "all_reduce", 1024, 9, 7), "invalid", "'7' stands in no column"),
     ],
 )
 def test_rows_that_cannot_be_scored_say_why(tmp_path, row, status, reason):

@@ -131,7 +131,10 @@ class TestReading:
         ({"kernel": "attention_fa2", "heads": 8, "head_dim": 64, "seqlen": 64, "time_us": 1},
          "unsupported", "neither fwd nor bwd"),
         ({"kernel": "attention_fa2", "heads": 8, "head_dim": 64, "seqlen": 64, "pass": "fwd",
-          "causal": "perhaps", "time_us": 1}, "invalid", "cannot be read"),
+          "causal": "perhaps", "time_us": 1}, "invalid", "causal='perhaps' is not a flag"),
+        ({"kernel": "attention_fa2", "heads": -8, "time_us": 1}, "invalid", "heads='-8' is not one or two counts"),
+        ({"kernel": "attention_fa2", "heads": "0q/2kv", "time_us": 1}, "invalid", "heads='0q/2kv'"),
+        ({"kernel": "attention_fa2", "heads": 8.5, "time_us": 1}, "invalid", "heads='8.5'"),
     ],
 )  # fmt: skip
 def test_a_bad_row_is_reported_and_the_rest_go_on(

@@ -55,6 +55,22 @@ def test_rows_keep_their_order_and_their_reasons(tmp_path: Path) -> None:
     assert sum(answers[0]["ledger"].values()) == pytest.approx(answers[0]["predicted_step_time_s"])
 
 
+def test_rows_of_one_run_keep_their_own_assumptions(tmp_path: Path) -> None:
+    unsaid = {"dp": "", "measured_mem_gib": ""}
+    first, second = score_runs(write(tmp_path, [ROW, ROW | unsaid]), workers=1)
+    assert first["predicted_step_time_s"] == second["predicted_step_time_s"]
+    assert "dp not stated: 4" in second["assumptions"]
+    assert "dp not stated: 4" not in first["assumptions"]
+
+
+def test_cells_of_no_column_make_a_row_invalid(tmp_path: Path) -> None:
+    path = write(tmp_path, [ROW])
+    path.write_text(path.read_text(encoding="utf-8").rstrip() + ",surplus\n", encoding="utf-8")
+    (answer,) = score_runs(path, workers=1)
+    assert answer["status"] == "invalid"
+    assert "'surplus' stands in no column" in answer["reason"]
+
+
 def test_a_process_pool_gives_the_same(tmp_path: Path) -> None:
     path = write(tmp_path, [ROW, ROW | {"global_batch_sequences": "32"}])
     alone, pooled = score_runs(path, workers=1), score_runs(path, workers=2)

@@ -29,3 +29,16 @@ def test_the_value_of_least_error_is_chosen_and_each_source_left_out() -> None:
     text = fit.report("EAGER_BANDWIDTH", errors)
     assert "fitted on mpt: 0.8 share; shipped 0.8" in text
     assert "without titan" in text
+
+
+def test_help_says_what_the_fit_does(capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        fit.main(["-h"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert "Fit the numeric constants of software on whole sources" in said
+    assert "EAGER_BANDWIDTH" in said
+    with pytest.raises(SystemExit) as ended:
+        fit.main(["JITER"])
+    assert ended.value.code == 2
+    assert "JITER: neither constants nor the path of one table" in capsys.readouterr().err
