@@ -172,7 +172,11 @@ def _batch(
             microbatch = max(1, share // degrees["pp"])
         notes.append(f"micro_batch not stated: {microbatch}")
     rounds = dp * microbatch * (steps or 1)
-    if steps and not pp and rounds != batch:
+    # under a pipeline 1 means that its microbatches are no accumulation
+    counted = steps is not None and (
+        not pp or (steps > 1 and whole(row, "micro_batch") is not None)
+    )
+    if counted and rounds != batch:
         notes.append(
             f"grad_accum={steps} contradicts: {dp} ranks x {microbatch} x {steps} = {rounds} sequences, "
             f"global_batch_sequences={batch} is taken"

@@ -169,26 +169,11 @@ def _mlp_word(so_far: Mapping[str, Any], layer: int) -> str:
 
 
 def _mixers(reader: Reader, layers: int) -> list[str]:
-    stated = reader.listed("layer_types")
+    """Return the mixer of every layer: as its list says, else by a period, as switches and the dialect have it."""
     window = reader.count("window_size")
-    if stated:
-        words = [str(word) for word in stated]
-        if len(words) != layers:
-            raise PlanError(
-                f"model {reader.name!r}: layer_types states {len(words)} layers, num_hidden_layers={layers}; state "
-                "one word for each layer, or leave layer_types out"
-            )
-        for word in words:
-            if word not in LAYER_WORDS:
-                raise PlanError(
-                    f"model {reader.name!r}: layer type {word!r} cannot be represented; known: "
-                    f"{', '.join(sorted(LAYER_WORDS))}"
-                )
-        found = [LAYER_WORDS[word] for word in words]
-        if window or "window" not in found:
-            return found
-        reader.assume("sliding_window is absent: layers of a window attend to everything")
-        return ["full" if mixer == "window" else mixer for mixer in found]
+    words = _each_layer(reader, "layer_types", layers)
+    if words:
+        return _of_words(reader, [str(word) for word in words], window)
     every = reader.count("full_attention_interval")
     if every:
         return ["full" if (i + 1) % every == 0 else "linear" for i in range(layers)]
@@ -196,20 +181,41 @@ def _mixers(reader: Reader, layers: int) -> list[str]:
     off = switch is False or (switch is None and reader.dialect.window_needs_switch)
     if not window or off:
         return ["full"] * layers
-    chunked = reader.listed("no_rope_layers") if reader.get("attention_chunk_size") else []
-    if chunked:
-        if len(chunked) != layers:
-            raise PlanError(
-                f"model {reader.name!r}: no_rope_layers states {len(chunked)} layers, num_hidden_layers={layers}; "
-                "state 0 or 1 for each layer, or leave it out"
-            )
-        return ["window" if rotary else "full" for rotary in chunked]
+    if reader.get("attention_chunk_size"):
+        rotary = _each_layer(reader, "no_rope_layers", layers)
+        if rotary:
+            return ["window" if one else "full" for one in rotary]
     period = reader.count("window_period") or reader.dialect.window_period
     if period:
         reader.assume(f"layer_types is absent: each {period}-th layer attends to everything")
         return ["full" if (i + 1) % period == 0 else "window" for i in range(layers)]
     full = reader.count("max_window_layers")
     return ["full" if i < full else "window" for i in range(layers)]
+
+
+def _each_layer(reader: Reader, what: str, layers: int) -> list[Any]:
+    """Return a list of an entry a layer, or an empty one. Raises `PlanError` for another length."""
+    found = reader.listed(what)
+    if found and len(found) != layers:
+        raise PlanError(
+            f"model {reader.name!r}: {what} states {len(found)} layers, num_hidden_layers={layers}; state one entry "
+            f"for each layer, or leave {what} out"
+        )
+    return found
+
+
+def _of_words(reader: Reader, words: Sequence[str], window: int) -> list[str]:
+    for word in words:
+        if word not in LAYER_WORDS:
+            raise PlanError(
+                f"model {reader.name!r}: layer type {word!r} cannot be represented; known: "
+                f"{', '.join(sorted(LAYER_WORDS))}"
+            )
+    found = [LAYER_WORDS[word] for word in words]
+    if window or "window" not in found:
+        return found
+    reader.assume("sliding_window is absent: layers of a window attend to everything")
+    return ["full" if mixer == "window" else mixer for mixer in found]
 
 
 def _period(mixers: Sequence[str]) -> int | None:

@@ -251,6 +251,10 @@ def test_accumulation_that_contradicts_is_listed() -> None:
         "grad_accum=8 contradicts: 32 ranks x 2 x 8 = 512 sequences, global_batch_sequences=128 is taken"
     )
     assert not any("grad_accum" in a for a in run_of_row(row | {"grad_accum": "2"}).assumptions)
+    piped = row | {"pp": "8", "dp": "4", "micro_batch": "1"}
+    for steps, noted in (("1", False), ("32", False), ("3", True)):
+        notes = run_of_row(piped | {"grad_accum": steps}).assumptions
+        assert any(f"grad_accum={steps} contradicts" in a for a in notes) is noted
 
 
 def test_a_shape_that_departs_from_its_preset_is_listed() -> None:
