@@ -3,7 +3,7 @@
 A unit (embedding, a layer, the head) is what data parallelism gathers, reduces and what recomputation repeats.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -217,15 +217,7 @@ class Chunk:
         waits = variant.reduce and on_use.reduces_at_once(self.sizes.plan)
         for index in reversed(range(len(self.units))):
             unit = self.units[index]
-            if variant.gather:
-                found.append(
-                    lanes(Wait((GATHERED,)), *on_use.gathered_lists(self.sizes, unit.tensors, "B"))
-                )
-            found.extend(self._back(index))
-            found.extend(self._again(index))
-            if variant.gather and self.fetches_again(index):
-                found.append(self._fetch_again(unit))
-            found.append(lanes(*self._temporary(unit, Allocate)))
+            found.extend(self._ready(index, variant))
             half = unit.half if variant.gather and self.sizes.software.scan else 0
             second = len(unit.parts) if self.repeated(index) else half
             for number, part in reversed(list(enumerate(unit.parts, 1))):
@@ -244,21 +236,25 @@ class Chunk:
                 found.append(lanes(*self._drop(unit, variant)))
         return join((*found, lanes(*self._widened())))
 
+    def _ready(self, index: int, variant: Variant) -> Iterator[Lanes]:
+        """Yield what a unit's backward needs first: parameters, what was kept elsewhere or is made again, room."""
+        unit = self.units[index]
+        if variant.gather:
+            gathered = on_use.gathered_lists(self.sizes, unit.tensors, "B")
+            yield lanes(Wait((GATHERED,)), *gathered)
+        yield from self._back(index)
+        yield from self._again(index)
+        if variant.gather and self.fetches_again(index):
+            yield self._fetch_again(unit)
+        yield lanes(*self._temporary(unit, Allocate))
+
     def input_gradient(self, variant: Variant) -> Lanes:
         """Return the ops of the input-gradient pass of a split backward."""
         found: list[Lanes] = []
         for index in reversed(range(len(self.units))):
             unit = self.units[index]
             kept = sum(p.kept for p in unit.parts)
-            if variant.gather:
-                found.append(
-                    lanes(Wait((GATHERED,)), *on_use.gathered_lists(self.sizes, unit.tensors, "B"))
-                )
-            found.extend(self._back(index))
-            found.extend(self._again(index))
-            if variant.gather and self.fetches_again(index):
-                found.append(self._fetch_again(unit))
-            found.append(lanes(*self._temporary(unit, Allocate)))
+            found.extend(self._ready(index, variant))
             for part in reversed(unit.parts):
                 found.extend(self._recomputed(part, index))
                 found.append(part.backward)

@@ -7,7 +7,6 @@ in ``workloads.matrices``; the shapes that ship in ``workloads.models``.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 from sim.errors import PlanError, unknown
@@ -25,13 +24,6 @@ class LayerKind(NamedTuple):
 
     attention: str
     mlp: str
-
-
-class LayerRun(NamedTuple):
-    """``num_layers`` consecutive layers of one kind."""
-
-    kind: LayerKind
-    num_layers: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +149,6 @@ class Model:
     def shared_width(self) -> int:
         """Width of all shared experts side by side."""
         return self.num_shared_experts * self.shared_ffn_size
-
-
-def layer_runs(model: Model) -> tuple[LayerRun, ...]:
-    """Return the layers first to last, consecutive equal ones joined."""
-    return tuple(LayerRun(kind, len(tuple(run))) for kind, run in groupby(model.layer_kinds))
 
 
 def kind_counts(model: Model) -> dict[LayerKind, int]:

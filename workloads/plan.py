@@ -1,6 +1,6 @@
 """Plan: how a model is spread over devices and time."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import prod
 
 from sim.errors import PlanError, unknown
@@ -278,8 +278,3 @@ class Plan:
         """Return a word of the plan, or where it is ``auto`` the software profile's."""
         value = getattr(self, name)
         return str(getattr(SOFTWARE[self.software], name)) if value == "auto" else str(value)
-
-
-def plan_fields() -> dict[str, type]:
-    """Names and types of what a plan may set (run files check against these)."""
-    return {f.name: f.type for f in fields(Plan)}  # type: ignore[misc]

@@ -1,6 +1,5 @@
 """Rounds of an algorithm as flows between devices, for replays that play every transfer."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -81,11 +80,3 @@ def _flows(turn: Round, block: Block) -> FlowRound:
     share = np.bincount(where, [t.size for t in turn])
     src, dst = block.members[:, pairs // n], block.members[:, pairs % n]
     return FlowRound(src.ravel(), dst.ravel(), np.tile(share, len(block.members)))
-
-
-def total_bytes(rounds: Sequence[FlowRound], num_devices: int) -> np.ndarray:
-    """(num_devices, num_devices) bytes each device sends each other for one byte of the collective."""
-    total = np.zeros((num_devices, num_devices))
-    for r in rounds:
-        np.add.at(total, (r.src, r.dst), r.share * r.repeat)
-    return total

@@ -45,6 +45,12 @@ def memory_curve_figure(
     place = timeline.place(rank_class)
     axes.set_title(title or f"live memory of pipeline place {place}: peak {peak:.1f} GiB at {at:.3g} s", fontsize=9,
                    loc="left")  # fmt: skip
+    _legend_as_stacked(axes)
+    return figure
+
+
+def _legend_as_stacked(axes: "Axes") -> None:
+    """Put the legend beside the chart, its topmost category first."""
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(
         handles[::-1],
@@ -54,7 +60,6 @@ def memory_curve_figure(
         fontsize=7.5,
         frameon=False,
     )
-    return figure
 
 
 def _thinned(curve: MemoryCurve, end: float) -> MemoryCurve:
@@ -108,13 +113,5 @@ def memory_peaks_figure(
     axes.tick_params(labelsize=7.5, length=2)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, fontsize=9, loc="left")
-    handles, labels = axes.get_legend_handles_labels()
-    axes.legend(
-        handles[::-1],
-        labels[::-1],
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1.0),
-        fontsize=7.5,
-        frameon=False,
-    )
+    _legend_as_stacked(axes)
     return figure

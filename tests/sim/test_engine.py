@@ -27,8 +27,8 @@ from sim.program import (
     Wait,
 )
 from tests.sim.hand_made import UNIT, alike, bars, kernel, pods, program, spans, star
+from tests.workloads.toy import toy_program
 from workloads.schedules import SCHEDULES, Times
-from workloads.toy import toy_program
 
 NEXT = {"pp.next": [1, -1]}
 

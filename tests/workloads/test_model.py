@@ -17,8 +17,7 @@ from workloads.counts import (
     scores_per_token,
 )
 from workloads.matrices import layer_matrices
-from workloads.model import LayerKind, Model, kind_counts, layer_runs
-from workloads.model_fields import model_from_fields
+from workloads.model import LayerKind, Model, kind_counts
 from workloads.models import MODELS, model
 
 TINY: dict[str, Any] = {
@@ -135,8 +134,8 @@ def test_deepseek_v3_flops_with_mtp_as_megatron_bridge_prints() -> None:
 
 
 def test_layer_kinds_of_deepseek_v3() -> None:
-    runs = layer_runs(model("deepseek-v3"))
-    assert [(run.kind.mlp, run.num_layers) for run in runs] == [("dense", 3), ("moe", 58)]
+    mlps = [kind.mlp for kind in model("deepseek-v3").layer_kinds]
+    assert mlps == ["dense"] * 3 + ["moe"] * 58
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -195,17 +194,6 @@ def test_unknown_preset_suggests() -> None:
 def test_rules_name_value_and_way_out(change: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         replace(Model(**TINY), **change)
-
-
-def test_fields_left_out_are_filled_and_listed() -> None:
-    given = {k: v for k, v in TINY.items() if k not in ("num_kv_heads", "head_dim")}
-    shape, notes = model_from_fields(given)
-    assert (shape.num_kv_heads, shape.head_dim) == (2, 4)
-    assert len(notes) == 2
-    with pytest.raises(PlanError, match="did you mean 'num_layers'"):
-        model_from_fields(given | {"num_layer": 3})
-    with pytest.raises(PlanError, match="lacks hidden_size"):
-        model_from_fields({k: v for k, v in given.items() if k != "hidden_size"})
 
 
 def test_importing_the_presets_loads_nothing_heavy() -> None:

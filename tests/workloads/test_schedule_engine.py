@@ -7,9 +7,9 @@ from sim.cluster import Cluster, from_graph
 from sim.engine import simulate
 from sim.errors import DeadlockError
 from tests.sim.hand_made import UNIT
+from tests.workloads.toy import toy_program
 from workloads.schedules import SCHEDULES, Placement, Times, Token
 from workloads.schedules.timing import time_orders
-from workloads.toy import toy_program
 
 
 def wires(p: int, latency: float) -> Cluster:

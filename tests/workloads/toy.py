@@ -1,4 +1,4 @@
-"""Toy: any schedule as a program of kernels of known duration, to be played on any cluster.
+"""Toy: any schedule as a program of kernels of known duration, to be played on any cluster by tests.
 
 Every entry of an order is one kernel of as many bytes as its time has seconds, on a device that moves one byte a second
 as long as it takes. What crosses ranks is a message of one byte. So the replay of a schedule can be checked against its
