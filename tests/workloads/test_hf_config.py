@@ -327,3 +327,23 @@ def test_layers_of_a_window_without_one_are_listed() -> None:
     model, notes = model_from_hf(config("llama3-8b") | {"layer_types": ["sliding_attention"] * 32})
     assert model.layer_kinds[0].attention == "full"
     assert "sliding_window is absent: layers of a window attend to everything" in notes
+
+
+@pytest.mark.parametrize(
+    ("text", "total", "active"),
+    [
+        # microsoft/Phi-3.5-MoE-instruct: 42B, 6.6B active
+        ({"model_type": "phimoe", "hidden_size": 4096, "intermediate_size": 6400, "num_attention_heads": 32,
+          "num_key_value_heads": 8, "num_hidden_layers": 32, "num_local_experts": 16, "num_experts_per_tok": 2,
+          "vocab_size": 32064, "attention_bias": True, "tie_word_embeddings": False}, 41.87, 6.64),
+        # MiniMaxAI/MiniMax-M2: 228.7B
+        ({"model_type": "minimax_m2", "hidden_size": 3072, "intermediate_size": 1536, "num_attention_heads": 48,
+          "num_key_value_heads": 8, "head_dim": 128, "num_hidden_layers": 62, "num_local_experts": 256,
+          "num_experts_per_tok": 8, "vocab_size": 200064, "tie_word_embeddings": False}, 228.7, 11.03),
+    ],
+)  # fmt: skip
+def test_mixtures_whose_one_width_is_an_experts(text, total, active) -> None:
+    model, notes = model_from_hf(text)
+    assert num_params(model) / 1e9 == pytest.approx(total, rel=0.001)
+    assert num_active_params(model) / 1e9 == pytest.approx(active, rel=0.001)
+    assert not notes
