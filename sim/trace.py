@@ -18,6 +18,7 @@ from sim.errors import InputError
 from sim.facts import Facts, Plans, action_facts, op_facts, plans_of
 from sim.kineto import kineto_lines
 from sim.memory import memory_curve
+from sim.palette import memory_colours
 from sim.program import Action, Collective, Compute, Op, Recv, Send
 from sim.timeline import StreamRecord, Timeline
 from sim.units import KILO, GiB, ns
@@ -99,7 +100,15 @@ def _facts(timeline: Timeline) -> dict[str, object]:
         "ranks": timeline.program.num_ranks,
         "rank_classes": timeline.num_classes,
         "step_time_s": timeline.step_time,
-        "assumptions": list(timeline.program.assumptions),
+        "assumptions": list(
+            dict.fromkeys(
+                (
+                    *timeline.program.assumptions,
+                    *timeline.cluster.assumptions,
+                    *timeline.assumptions,
+                )
+            )
+        ),
     }
 
 
@@ -245,13 +254,13 @@ def category(op: Op) -> str:
 
 
 def _counters(timeline: Timeline, rank_class: int) -> Iterator[str]:
-    """Yield live memory in GiB by category after every change (the last of changes at one time)."""
+    """Yield live memory in GiB by category, as charts stack it, after every change (the last of those at one time)."""
     curve = memory_curve(timeline, rank_class)
     rank = int(timeline.folding.representative[rank_class])
     when = np.rint(curve.time / ns).astype(np.int64)
     last = np.flatnonzero(np.diff(when, append=-1))
-    for time, held in zip(when[last].tolist(), (curve.held[last] / GiB).tolist(), strict=True):
-        parts = ",".join(
-            f'"{c}":{value:.4f}' for c, value in zip(curve.categories, held, strict=True)
-        )
+    names = list(memory_colours(curve.categories))
+    kept = curve.held[last][:, [curve.categories.index(name) for name in names]] / GiB
+    for time, held in zip(when[last].tolist(), kept.tolist(), strict=True):
+        parts = ",".join(f'"{c}":{value:.4f}' for c, value in zip(names, held, strict=True))
         yield f'{{"ph":"C","pid":{rank},"name":"memory (GiB)","ts":{time / KILO:.3f},"args":{{{parts}}}}}'

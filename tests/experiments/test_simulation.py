@@ -1,5 +1,6 @@
 """A replay whose ops run as chains says what one op by op says."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from experiments.runfile import load_run
 from experiments.simulation import Result, simulate_run
 from sim.metrics import link_bytes
+from sim.trace import write_kineto, write_trace
 
 SHRUNK = {
     "llama3-405b": ("cluster.num_devices=256", "plan.global_batch=32"),
@@ -36,6 +38,21 @@ def test_chains_carry_what_their_collectives_carry(name) -> None:
     assert second["num_events"] < first["num_events"]
 
 
+def test_chains_are_written_op_by_op(tmp_path) -> None:
+    """Events of a replay of chains are those of one op by op, to the nanosecond."""
+    for number, result in enumerate(both("sc21-7.5b")):
+        write_trace(result.timeline, tmp_path / f"{number}.json")
+        write_kineto(result.timeline, tmp_path / str(number))
+    events, again = (
+        json.loads((tmp_path / f"{number}.json").read_text())["traceEvents"] for number in (0, 1)
+    )
+    assert events == again
+    first = sorted((tmp_path / "0").iterdir())
+    assert first
+    for path in first:
+        assert (tmp_path / "1" / path.name).read_text() == path.read_text()
+
+
 def test_a_late_host_moves_slowdown_between_kernels_of_a_chain() -> None:
     """A chain waits for its launches at its start, so other kernels of it meet communication: the step is the same."""
     plain, merged = both("qwen3-30b-a3b", "plan.microbatch=1")
@@ -54,5 +71,5 @@ def test_a_result_lists_what_its_file_and_its_replay_assumed() -> None:
 
 
 def _one_device() -> dict[str, Any]:
-    alone = ("cluster.num_devices=1", "plan.global_batch=2", "plan.ep=1", "model.num_layers=2")
+    alone = ("cluster.num_devices=1", "plan.global_batch=2", "plan.ep=1", "plan.dispatcher=auto")
     return simulate_run(load_run("qwen3-30b-a3b", alone)).summary()
