@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 
-from experiments.simulation import Result
+from experiments.simulation import FRAGMENTATION, Result
 from experiments.study import replay
 from workloads.counts import num_params
 from workloads.model import Model
@@ -15,6 +15,8 @@ from workloads.plan import Plan
 HEAD_SIZE = 128
 VOCAB, SEQ_LEN = 51200, 2048
 MOST_LAYERS = 1 << 10
+MASTER_SHARE = 1 / 3
+"""Of the optimizer's 12 bytes a parameter, the 4 of the fp32 copy."""
 
 
 @lru_cache(maxsize=1)
@@ -59,11 +61,14 @@ class Largest:
         return num_params(self.model)
 
 
-def largest_model(preset: str, num_devices: int, zero: int, guess: float) -> Largest:
+def largest_model(
+    preset: str, num_devices: int, zero: int, guess: float, *, master: bool = True
+) -> Largest:
     """Return the largest rung that fits ``num_devices`` data-parallel devices of a cluster under a ZeRO stage.
 
     One sequence of 2,048 a device, full recompute, bf16 weights and gradients, 12 bytes of optimizer state a
-    parameter. ``guess``: parameters to start the search from.
+    parameter (8 without the fp32 ``master`` copy: its bytes, which stand all through the step, are taken off).
+    ``guess``: parameters to start the search from.
     """
 
     def fullest(rung: int) -> tuple[float, float, float]:
@@ -77,7 +82,7 @@ def largest_model(preset: str, num_devices: int, zero: int, guess: float) -> Lar
                 dtype="fp16",
                 software="megatron-2021",
             )
-            known[rung] = _peak(replay(rungs()[rung], preset, num_devices, plan))
+            known[rung] = _peak(replay(rungs()[rung], preset, num_devices, plan), master)
         return known[rung]
 
     def used(rung: int) -> float:
@@ -89,11 +94,13 @@ def largest_model(preset: str, num_devices: int, zero: int, guess: float) -> Lar
     return Largest(rungs()[rung], live, states)
 
 
-def _peak(result: Result) -> tuple[float, float, float]:
+def _peak(result: Result, master: bool) -> tuple[float, float, float]:
     """Live bytes of the fullest rank, those of its states, and the driver's bytes over the device's capacity."""
     peak = max(result.peaks, key=lambda peak: peak.nbytes)
     states = sum(peak.breakdown.get(part, 0.0) for part in ("parameters", "gradients", "optimizer"))
-    return peak.nbytes, states, result.driver_bytes(peak) / result.device.memory_bytes
+    copy = 0.0 if master else MASTER_SHARE * peak.breakdown.get("optimizer", 0.0)
+    used = result.driver_bytes(peak) - copy * (1.0 + FRAGMENTATION)
+    return peak.nbytes - copy, states - copy, used / result.device.memory_bytes
 
 
 def _start(params: float) -> int:

@@ -76,8 +76,8 @@ def replay(
 
     ``merged`` plays runs of ops as one step each: the same numbers from fewer events. ``launch``: host seconds a
     kernel (default: those of the plan's software). ``jitter``: spread of the devices' speeds, that of ``simulate``;
-    studies whose claim is an exact count or a closed form of equal devices take 0 (schedule bubbles, network
-    fidelity, two halves of an all-reduce).
+    ``bubble_against_microbatches``, whose claim is a closed form of equal devices, takes 0 (and ``network_fidelity``,
+    which compares ways of playing one network, has the engine's default of 0).
     """
     chosen = preset_model(model) if isinstance(model, str) else model
     spec = ClusterSpec(preset=preset, num_devices=num_devices, parameters=parameters)
@@ -201,8 +201,8 @@ def shortened(finding: str) -> str:
     """
     if len(finding) <= FINDING_CHARACTERS:
         return finding
-    ends = [end.start() for end in re.finditer(r"[;.:](?= )", finding)] or [
-        end.start() for end in re.finditer(r",(?= )", finding)
+    ends = [end.start() for end in re.finditer(r"[;.](?= )", finding)] or [
+        end.start() for end in re.finditer(r"[:,](?= )", finding)
     ]
     return finding[: max((e for e in ends if e < FINDING_CHARACTERS), default=ends[0])] + "."
 

@@ -348,7 +348,7 @@ class _Rank:
     def _message_bytes(self) -> float:
         """Bytes of a boundary tensor a tp rank sends: its slice, where disjoint or cut by the software."""
         sizes = self.sizes
-        cut = self.plan.sequence_parallel or sizes.software.scatter_gather
+        cut = self.plan.sequence_parallel or self.plan.switch("scatter_gather")
         return sizes.hidden_bytes / self.plan.tp if cut else sizes.hidden_bytes
 
     def _message_action(self, token: Token, stage: int) -> Action:

@@ -95,6 +95,7 @@ class Plan:
     overlap_param_gather: str = "auto"
     overlap_p2p: str = "auto"
     overlap_tp: str = "auto"
+    scatter_gather: str = "auto"
     dropout: bool = False
     routing: str = UNIFORM
     dropless: bool = True
@@ -192,7 +193,7 @@ class Plan:
             "schedule": list(SCHEDULES), "recompute": RECOMPUTE, "context": CONTEXT,
             "dtype": TRAINING_DTYPES, "software": list(SOFTWARE), "attention": ATTENTION,
             "overlap_grad_reduce": SWITCH, "overlap_param_gather": SWITCH, "overlap_p2p": SWITCH,
-            "overlap_tp": SWITCH, "overlap_ep": SWITCH, "overlap_shared": SWITCH,
+            "overlap_tp": SWITCH, "overlap_ep": SWITCH, "overlap_shared": SWITCH, "scatter_gather": SWITCH,
             "dispatcher": DISPATCHERS, "dispatch_dtype": DISPATCH_DTYPES, "loss": LOSSES, "reduce_each": SWITCH,
             "context_balance": BALANCES,
         }  # fmt: skip

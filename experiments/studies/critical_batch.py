@@ -1,9 +1,9 @@
 """When data parallelism eats the batch, how long does training to a loss take, and what do TP and PP change?
 
-Expected: steps to a loss target are s0 (1 + Bc / B): beyond the critical batch Bc larger batches buy no fewer steps, so
-adding devices by data parallelism stops paying, and they are better spent on a shorter step by TP and PP (CS336
-lecture 8; McCandlish et al. 2018, 1812.06162, eq. 2.11). Bc = 2e8 tokens / L^4.76 (Kaplan et al. 2020, 2001.08361,
-eq. 5.3), at L = 2.3 3.8 million tokens.
+Expected: steps to a loss target are s0 (1 + Bc / B): beyond the critical batch Bc larger batches buy no fewer steps,
+so adding devices by data parallelism stops paying (here it slows training down again, since its rings grow too), and
+they are better spent on a shorter step by TP and PP (CS336 lecture 8; McCandlish et al. 2018, 1812.06162, eq. 2.11).
+Bc = 2e8 tokens / L^4.76 (Kaplan et al. 2020, 2001.08361, eq. 5.3), at L = 2.3 3.8 million tokens.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MODEL, SEQ_LEN = "llama3-8b", 4096
 LOSS = 2.3
 CRITICAL_TOKENS = 200.0 * MEGA / LOSS ** (1.0 / 0.21)
+CROSSING = 1024
+"""Most devices on which data parallelism alone should be best: its batch is about critical there."""
 DEVICES = (64, 256, 1024, 4096, 16384)
 
 
@@ -82,36 +84,38 @@ def check(frame: "pd.DataFrame") -> str:
     """Data parallelism wins below the critical batch and stops paying above; TP x PP goes on."""
     time = frame.pivot_table(index="devices", columns="strategy", values="time_over_s0_s")
     batch = frame.pivot_table(index="devices", columns="strategy", values="batch_over_critical")
-    claim(
-        time.loc[256].idxmin() == "data parallel",
-        "below the critical batch data parallelism is best",
-    )
-    if max(time.index) < 16384:
-        return (
-            "Quick form: data parallelism is best at 256 devices.\nHeld against: the order there."
+    for devices in (d for d in time.index if d <= CROSSING):
+        claim(
+            time.loc[devices].idxmin() == "data parallel",
+            f"data parallelism is not best on {devices}",
         )
+    if max(time.index) < 16384:
+        return "Quick form: data parallelism is best on 256 and 1,024 devices.\nHeld against: the order there."
     gain = {name: time.loc[1024, name] / time.loc[16384, name] for name in STRATEGIES}
     claim(
         batch.loc[16384, "data parallel"] > 10.0,
         "data parallelism should take over 10 critical batches",
     )
-    claim(gain["data parallel"] < 1.2, gain)
+    claim(
+        gain["data parallel"] < 1.0,
+        f"data parallelism still gains {gain['data parallel']:.2f} times",
+    )
     claim(gain["TP 8 x PP 4"] > 2.0, gain)
     claim(time.loc[16384].idxmin() == "TP 8 x PP 4", "TP x PP should be best on 16,384")
-    faster = time.loc[16384, "data parallel"] / time.loc[16384, "TP 8 x PP 4"]
+    best, parts = (time.loc[n, s] for n, s in ((CROSSING, "data parallel"), (16384, "TP 8 x PP 4")))
     return (
-        f"With a critical batch of {CRITICAL_TOKENS / MEGA:.1f}M tokens data parallelism alone is best up to 1,024 "
-        f"H100s; on 16,384 its steps hardly fall and its rings are longer, and TP 8 x PP 4 reaches the loss in "
-        f"{1 / faster:.0%} of its time, {gain['TP 8 x PP 4']:.1f} times as fast as on 1,024.\n"
-        "Held against: steps = s0 (1 + Bc / B); data parallelism best at 256 devices, under 1.2 times from 1,024 to "
-        "16,384, TP x PP over 2 times."
+        f"Data parallelism alone is best up to 1,024 H100s and {1 / gain['data parallel']:.1f} times slower on 16,384; "
+        f"TP 8 x PP 4 there is {best / parts:.1f} times as fast as its best.\n"
+        f"Held against: steps = s0 (1 + Bc / B), Bc {CRITICAL_TOKENS / MEGA:.1f}M tokens: data parallelism best to "
+        f"1,024 devices, no gain beyond; TP x PP over 2 times as fast on 16,384 as on 1,024 (found "
+        f"{gain['TP 8 x PP 4']:.1f})."
     )
 
 
 def plot(frame: "pd.DataFrame") -> "Figure":
     """Draw time to the target and the batch taken, against devices."""
     made, (left, right) = figure(
-        "Beyond the critical batch more data parallelism buys nothing; TP and PP still do", 2
+        "Beyond the critical batch more data parallelism costs time; TP and PP still gain", 2
     )
     for number, name in enumerate(STRATEGIES):
         rows = frame[frame.strategy == name]

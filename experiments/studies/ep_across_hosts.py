@@ -1,10 +1,11 @@
 """Should expert parallelism stay within a host, or may it go across hosts?
 
-12 layers of Qwen3 235B-A22B and 8 of DeepSeek-V3 (a stage of a pipeline each) on 64 H100 in hosts of 8 and on 64 GB200
-of one NVL72 rack, attention data parallel; EP from 8 to 64, tokens sent by a library's all-to-all or by a kernel that
-crosses to a host once a token. Expected: across hosts an all-to-all is bound by the network cards, so EP stays within
-the host where its experts fit; past it the kernel and routing limited to few hosts carry it; in a rack EP goes as far
-as the rack. Sources: the lecture; DeepSeek-V3 report, 3.2.2; Megatron-Core MoE guide.
+12 layers of Qwen3 235B-A22B and 8 of DeepSeek-V3 (a stage of a pipeline each) on 64 H100 in hosts of 8 and on 64
+GB200 of one NVL72 rack, attention data parallel; EP from 8 to 64, tokens sent by a library's all-to-all or by a
+kernel that crosses to a host once a token. Expected: across hosts an all-to-all is bound by the network cards, so EP
+stays within the host where its experts fit; past it the kernel and routing limited to few hosts carry it; in a rack
+EP goes as far as the rack. The sources give the order; the factors of 2 that the check asks for are its own. Sources:
+the lecture; DeepSeek-V3 report, 3.2.2; Megatron-Core MoE guide.
 """
 
 from dataclasses import replace

@@ -2,8 +2,8 @@
 
 8 layers of Mixtral 8x7B (8 wide experts) and of Qwen3 30B-A3B (128 narrow ones) on 8 H100, attention data parallel;
 every split of the experts with ep x etp = 8. Expected: EP is better, its products stay wide and each token travels
-once a choice; slices gather all tokens everywhere, the more the finer the experts. Source: the lecture; Megatron-Core
-MoE guide.
+once a choice; slices gather all tokens everywhere, the more the finer the experts. The sources give the order, no
+number; so does the check. Source: the lecture; Megatron-Core MoE guide.
 """
 
 from dataclasses import replace

@@ -2,7 +2,7 @@
 
 GPT-3 175B on 96 A100 (tensor 8, pipeline 12), batches 12 to 60, microbatch 1. Expected: interleaving is 10 % or more
 faster at small batch and the gap closes; cutting boundary tensors over the tensor ranks saves what sending them eight
-times costs. Source: Narayanan et al. 2021 (SC21), figures 12 and 18.
+times costs, up to 11 %. Source: Narayanan et al. 2021 (SC21), figures 12 and 18.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 MODEL, CLUSTER, TP, PP = "megatron-175b", "a100-superpod", 8, 12
 BATCHES = (12, 24, 36, 48, 60)
+PUBLISHED_SENDING = 0.11
+"""Most that scatter/gather brings (figure 18)."""
 CASES: dict[str, dict[str, Any]] = {
     "1F1B": {"schedule": "1f1b"},
     "interleaved": {"schedule": "interleaved", "chunks": 2},
     "interleaved, tensors sent whole": {
         "schedule": "interleaved",
         "chunks": 2,
-        "software": "megatron-deepspeed",
+        "scatter_gather": "off",
     },
 }
 """Plans: the last sends each boundary tensor from every tensor rank."""
@@ -37,18 +39,14 @@ def run(*, quick: bool = False) -> pd.DataFrame:
     rows = []
     for name, changes in CASES.items():
         for batch in BATCHES[: 2 if quick else None]:
-            given = {"software": "megatron-2021"} | changes
             plan = Plan(tp=TP, pp=PP, global_batch=batch, seq_len=2048, recompute="full", dtype="fp16",
-                        dropout=True, **given)  # fmt: skip
-            result = trial(MODEL, CLUSTER, plan)
-            found = numbers(result)
-            step = found["step_time_s"] - result.mean["optimizer"]
-            keys = ("tflops_per_device", "bubble_fraction", "exposed_fraction")
+                        dropout=True, software="megatron-2021", **changes)  # fmt: skip
+            found = numbers(trial(MODEL, CLUSTER, plan))
+            keys = ("step_time_s", "tflops_per_device", "bubble_fraction", "exposed_fraction")
             rows.append(
                 {
                     "case": name,
                     "batch": batch,
-                    "seconds_but_optimizer": step,
                     **{k: found[k] for k in keys},
                 }
             )
@@ -57,20 +55,25 @@ def run(*, quick: bool = False) -> pd.DataFrame:
 
 def check(frame: pd.DataFrame) -> str:
     """Interleaving gains 10 % or more at the smallest batch, less at larger; whole tensors lose some of it."""
-    time = frame.pivot(index="batch", columns="case", values="seconds_but_optimizer")
+    time = frame.pivot(index="batch", columns="case", values="step_time_s")
     gain = time["1F1B"] / time["interleaved"] - 1
     sending = time["interleaved, tensors sent whole"] / time["interleaved"] - 1
     claim(gain.iloc[0] >= 0.10, "interleaving should gain 10 % or more at the smallest batch")
     claim(gain.iloc[-1] < gain.iloc[0], "the gain should close with the batch")
     claim((gain > 0).all(), "interleaving should gain everywhere")
-    claim((sending > 0).all(), "scatter/gather should gain")
+    claim(sending.between(0.02, PUBLISHED_SENDING).all(), f"scatter/gather gains {_span(sending)}")
     low, high = time.index.min(), time.index.max()
     return (
         f"Interleaving with 2 chunks is {gain[low]:.0%} faster at batch {low} and {gain[high]:.0%} at batch {high}; "
-        f"scatter/gather of the boundary tensors adds {sending.min():.1%} to {sending.max():.1%}.\n"
-        "Held against SC21: 10 % or more from interleaving (figure 12), up to 11 % from scatter/gather (figure 18; "
-        "messages there wait for each other more than in the replay)."
+        f"scatter/gather of the boundary tensors adds {_span(sending)}.\n"
+        "Held against SC21: 10 % or more from interleaving (figure 12); up to 11 % from scatter/gather "
+        "(figure 18), of which "
+        "the replay reaches less than half: its eight copies of a tensor share the network cards without further loss."
     )
+
+
+def _span(gain: pd.Series) -> str:
+    return f"{gain.min():.1%} to {gain.max():.1%}"
 
 
 def plot(frame: pd.DataFrame) -> "Figure":
@@ -80,7 +83,7 @@ def plot(frame: pd.DataFrame) -> "Figure":
     )
     lines(left, frame, "batch", "tflops_per_device", "case")
     left.set_ylim(0, None)
-    time = frame.pivot(index="batch", columns="case", values="seconds_but_optimizer")
+    time = frame.pivot(index="batch", columns="case", values="step_time_s")
     gains = (
         ("interleaved over 1F1B", time["1F1B"] / time["interleaved"] - 1),
         (

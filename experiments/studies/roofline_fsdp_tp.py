@@ -1,8 +1,11 @@
 """How many tokens a device do FSDP, tensor parallelism and both together need to be efficient?
 
-Expected: at few tokens nothing is efficient; then FSDP and TP mixed; from about 850 tokens a device on a TPU v5p torus
-(2,550 over three axes) FSDP alone; TP alone does not care about tokens but is bound by links (TPU book, section 5, its
-figure of a 4x4x4 slice; CS336 lecture 8). On H100s the same order, later, since a NIC is slower than torus links.
+Expected: at few tokens nothing is efficient; then FSDP and TP mixed; from about 850 tokens a device on a TPU v5p
+torus (2,550 over three axes) FSDP alone; TP alone does not care about tokens but is bound by links (TPU book, section
+5, its figure of a 4x4x4 slice; CS336 lecture 8). On H100s the same order, later, since a NIC is slower than torus
+links. The book counts bytes and FLOPs alone; the replay has kernels, latency and XLA's loop over layers, which
+gathers a layer when its turn comes, so both crossings come later: what counts as efficient (70 % of the best MFU) is
+a choice of this study, and 850 is met within 2.1 times only.
 """
 
 from dataclasses import replace
@@ -77,8 +80,17 @@ def needed(part: "pd.DataFrame", strategy: str) -> float:
     return float(np.exp(np.interp(EFFICIENT, share, np.log(rows.tokens_per_device.to_numpy()))))
 
 
+def overtakes(table: "pd.DataFrame") -> float:
+    """Return tokens a device from which FSDP alone is as fast as FSDP + TP, and stays so (interpolated)."""
+    lead = np.log(table["FSDP"] / table["FSDP + TP"]).to_numpy()
+    tokens = np.log(table.index.to_numpy())
+    last = int(np.flatnonzero(lead < 0)[-1])
+    share = -lead[last] / (lead[last + 1] - lead[last])
+    return float(np.exp(tokens[last] + share * (tokens[last + 1] - tokens[last])))
+
+
 def check(frame: "pd.DataFrame") -> str:
-    """The book's order and its number on the TPU; the same order, later, on H100s."""
+    """The book's order, and its number within 2.1 times, on the TPU; the same order, later, on H100s."""
     tpu = frame[frame.machine == "tpu-v5p"]
     alone, mixed = needed(tpu, "FSDP"), needed(tpu, "FSDP + TP")
     claim(BOOK_TOKENS / FACTOR < alone < BOOK_TOKENS * FACTOR, f"FSDP needs {alone:.0f} tokens")
@@ -89,6 +101,8 @@ def check(frame: "pd.DataFrame") -> str:
     claim(table.loc[64].max() < 0.5 * table.max().max(), "efficient at 64 tokens")
     claim(table.loc[256].idxmax() == "FSDP + TP", "FSDP + TP should be best at 256 tokens")
     for other in tables.values():
+        ahead = other["FSDP"] > other["FSDP + TP"]
+        claim(ahead.is_monotonic_increasing, "FSDP should overtake FSDP + TP once")
         claim(other.loc[max(TOKENS)].idxmax() == "FSDP", "FSDP should be best at most tokens")
     gpu = frame[frame.machine == "h100-fat-tree"]
     later = f"; on H100s FSDP needs {needed(gpu, 'FSDP'):,.0f}" if len(gpu) else ""
@@ -96,6 +110,7 @@ def check(frame: "pd.DataFrame") -> str:
     return (
         f"On TPU v5p FSDP reaches 70 % of the best MFU from {alone:,.0f} tokens a device, FSDP + TP from {mixed:,.0f}; "
         f"below 128 nothing does{later}.\n"
+        f"FSDP alone overtakes FSDP + TP once, at {overtakes(table):,.0f} tokens (by the book from 850). "
         f"Held against: the TPU book's {BOOK_TOKENS:.0f} tokens within {FACTOR:g} times (it has no kernel or "
         "latency losses, and XLA's loop over layers gathers a layer only when its turn comes), its order mixed before "
         "FSDP, FSDP best at many tokens."

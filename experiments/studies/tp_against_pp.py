@@ -2,7 +2,9 @@
 
 GPT-3 13B on 8 A100, all in one host or one in each of 8 hosts, TP = 8 or PP = 8, 8 and 32 microbatches; volumes are
 added up from the replay's spans. Expected: TP sends 8bsh(n-1)/n values a layer (4 all-reduces) and has no bubble, PP
-sends bsh a boundary each way and idles (p-1)/(m+p-1); TP needs the host, PP does not mind. Source: the lecture.
+sends bsh a boundary each way and idles (p-1)/(m+p-1), and more where a stage (here the last, with the head) takes
+longer than the mean: 1 - m / (m s + p - 1), s its time over the mean; TP needs the host, PP does not mind. Source:
+the lecture.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.chart import figure, label
+from experiments.simulation import Result
 from experiments.study import claim, write
 from experiments.study_figure import bars, legend
 from experiments.trial import Row, numbers, trial
@@ -29,6 +32,8 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 STRATEGIES: dict[str, dict[str, Any]] = {"TP": {"tp": N}, "PP": {"pp": N}}
 MICROBATCHES = (8, 32)
+BUBBLE_POINTS = 0.02
+"""Most that a bubble may differ from its formula, as a share of the step."""
 
 
 def run(*, quick: bool = False) -> pd.DataFrame:
@@ -42,7 +47,8 @@ def run(*, quick: bool = False) -> pd.DataFrame:
                 )
                 found = numbers(result)
                 row: Row = {"strategy": f"{kind} = {N}", "links": place, "microbatches": m,
-                            "sent_gb": volume(result.timeline) / GB, "expected_gb": expected(kind, m) / GB}  # fmt: skip
+                            "sent_gb": volume(result.timeline) / GB, "expected_gb": expected(kind, m) / GB,
+                            "expected_bubble": expected_bubble(result, m)}  # fmt: skip
                 keys = (
                     "tflops_per_device",
                     "bubble_fraction",
@@ -59,6 +65,14 @@ def volume(timeline: Timeline) -> float:
     return max(sum(v for axis, v in sent.items() if axis.startswith(("tp", "pp"))) for sent in each)
 
 
+def expected_bubble(result: Result, microbatches: int) -> float:
+    """Return the idle share of stages that compute for unequal times; (p-1)/(m+p-1) where they are equal."""
+    timeline = result.timeline
+    busy = {timeline.place(c): part["compute"] for c, part in enumerate(result.parts)}
+    slowest = max(busy.values()) / (sum(busy.values()) / len(busy))
+    return 1 - microbatches / (microbatches * slowest + len(busy) - 1)
+
+
 def expected(kind: str, microbatches: int) -> float:
     """Return the lecture's volume: 8bsh(n-1)/n values a layer, or bsh each way; 2 bytes a value."""
     shape = model(MODEL)
@@ -67,7 +81,7 @@ def expected(kind: str, microbatches: int) -> float:
 
 
 def check(frame: pd.DataFrame) -> str:
-    """Volumes are the formulas; TP has no bubble; leaving the host halves TP and leaves PP alone."""
+    """Volumes and bubbles are the formulas; TP has no bubble; leaving the host halves TP and leaves PP alone."""
     claim(
         ((frame["sent_gb"] / frame["expected_gb"] - 1).abs() < 0.06).all(),
         "volumes are off the formulas by over 6 %",
@@ -78,7 +92,10 @@ def check(frame: pd.DataFrame) -> str:
     near, far = PLACES
     tp, pp = rows.loc[f"TP = {N}"], rows.loc[f"PP = {N}"]
     claim(tp["bubble_fraction"].max() == 0, "TP should have no bubble")
-    claim(pp["bubble_fraction"].min() > 0.05, "PP should have a bubble")
+    off = (frame["bubble_fraction"] - frame["expected_bubble"]).abs().max()
+    claim(off < BUBBLE_POINTS, f"a bubble is {off:.3f} off its formula")
+    most = frame["microbatches"].max()
+    even = (N - 1) / (most + N - 1)
     claim(
         tp.loc[far, "tflops_per_device"] < 0.5 * tp.loc[near, "tflops_per_device"],
         "TP should lose half across hosts",
@@ -94,7 +111,9 @@ def check(frame: pd.DataFrame) -> str:
         f"TP sends {ratio:.0f} times the bytes of PP and has no bubble; across hosts it drops from "
         f"{speed['TP', near]:.0f} to {speed['TP', far]:.0f} TFLOP/s a device, PP from {speed['PP', near]:.0f} to "
         f"{speed['PP', far]:.0f}.\nFrom the spans: 8bsh(n-1)/n a layer for TP (+6 % at most, embedding and head) and "
-        "bsh each way for PP, as the lecture's table says."
+        f"bsh each way for PP. PP idles {pp['bubble_fraction'][near]:.1%} at m = {most}: (p-1)/(m+p-1) is "
+        f"{even:.1%}, the "
+        f"rest is the last stage, which has the head; with it the formula is met within {off:.1%}."
     )
 
 

@@ -2,7 +2,8 @@
 
 Expected: on 8 A100-80 the baseline does not fit even 7B; ZeRO-3 fits about 50B; other devices scale linearly (CS336
 lecture 8). The arithmetic of states alone gives 40B at 16 bytes a parameter (fp32 master copy) and 53B at 12 (none):
-the spoken figure lies between. A replay adds activations, gathered layers, the allocator and the context.
+the spoken figure lies between. A replay of each adds activations, gathered layers, the allocator and the context, and
+must come within 15 % below the arithmetic.
 """
 
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ HOSTS = {"a100-host": 80.0, "h100-host": 80.0, "h200-host": 141.0, "b200-host": 
 NAMES = ("baseline", "ZeRO-1", "ZeRO-2", "ZeRO-3")
 WEIGHTS, GRADIENTS = 2.0, 2.0
 LINEAR_TOLERANCE = 0.12
+SMALL = 7.0
+"""Billions that the lecture says do not fit."""
+LEAST_OF_STATES = 0.85
+"""Least share of what states alone allow that a replay fits."""
 
 
 def run(*, quick: bool = False) -> "pd.DataFrame":
@@ -35,6 +40,7 @@ def run(*, quick: bool = False) -> "pd.DataFrame":
 def _row(host: str, zero: int) -> dict[str, object]:
     states = [HOSTS[host] * GB / bytes_per_parameter(zero, optimizer) for optimizer in (12.0, 8.0)]
     found = largest_model(host, DEVICES, zero, 0.9 * states[0])
+    leaner = largest_model(host, DEVICES, zero, 0.9 * states[1], master=False)
     return {
         "host": host,
         "stage": NAMES[zero],
@@ -42,6 +48,7 @@ def _row(host: str, zero: int) -> dict[str, object]:
         "states_only_16_B": states[0] / GIGA,
         "states_only_12_B": states[1] / GIGA,
         "replayed_B": found.num_params / GIGA,
+        "replayed_12_B": leaner.num_params / GIGA,
         "layers": found.model.num_layers,
         "hidden_size": found.model.hidden_size,
         "peak_GB": found.live_bytes / GB,
@@ -55,21 +62,29 @@ def bytes_per_parameter(zero: int, optimizer: float) -> float:
 
 
 def check(frame: "pd.DataFrame") -> str:
-    """The baseline does not fit 7B; states allow 40B and 53B; devices scale with their memory."""
+    """The baseline fits no 7B; ZeRO-3 fits what states allow less at most 15 %; devices scale with their memory."""
     a100 = frame[frame.host == "a100-host"].set_index("stage")
-    claim(a100.states_only_12_B["baseline"] < 7.0, "7B fits the baseline")
-    claim(round(a100.states_only_16_B["ZeRO-3"]) == 40, "A")
-    claim(round(a100.states_only_12_B["ZeRO-3"]) == 53, "B")
+    base = a100.loc["baseline", ["replayed_B", "replayed_12_B"]].max()
+    claim(base < SMALL, f"the baseline fits {base:.1f}B")
+    for got, states in (("replayed_B", "states_only_16_B"), ("replayed_12_B", "states_only_12_B")):
+        share = a100[got] / a100[states]
+        claim(
+            share.between(LEAST_OF_STATES, 1.0).all(),
+            f"replays fit {share.min():.2f} to {share.max():.2f} of what states alone allow",
+        )
     full = frame[frame.stage == "ZeRO-3"].set_index("host")
     per_gb = full.replayed_B / full.memory_GB
     spread = (per_gb / per_gb["a100-host"] - 1.0).abs().max()
     claim(spread < LINEAR_TOLERANCE, f"not linear: {spread:.2f}")
-    got = a100.replayed_B
+    top = a100.loc["ZeRO-3"]
     return (
-        f"8 A100-80 train at most {got['baseline']:.1f}B without ZeRO (not 7B) and {got['ZeRO-3']:.0f}B with ZeRO-3 by "
-        "replay; states alone would allow 40B at 16 bytes a parameter, 53B at 12; other devices scale with memory.\n"
-        f"Held against: the lecture's 'about 50B', which lies between 40 and 53; linear in memory within "
-        f"{LINEAR_TOLERANCE:.0%} (found {spread:.0%})."
+        f"8 A100-80 train {a100.replayed_B['baseline']:.1f}B without ZeRO (not 7B); with ZeRO-3 "
+        f"{top.replayed_B:.0f}B at 16 "
+        f"bytes a parameter, {top.replayed_12_B:.0f}B at 12; other devices scale with memory.\n"
+        f"Held against: states alone, {top.states_only_16_B:.0f}B and {top.states_only_12_B:.0f}B, of which "
+        "a replay keeps "
+        f"85 % or more; the lecture's 'about 50B' is that of 12 bytes; linear in memory within {LINEAR_TOLERANCE:.0%} "
+        f"(found {spread:.0%})."
     )
 
 
@@ -87,6 +102,7 @@ def plot(frame: "pd.DataFrame") -> "Figure":
         names,
         [
             ("replay, 16 bytes a parameter", list(a100.replayed_B)),
+            ("replay, 12 bytes", list(a100.replayed_12_B)),
             ("states alone, 16 bytes", list(a100.states_only_16_B)),
             ("states alone, 12 bytes", list(a100.states_only_12_B)),
         ],
