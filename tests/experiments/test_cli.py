@@ -71,7 +71,7 @@ def fake_module(monkeypatch: pytest.MonkeyPatch) -> FakeModule:
 
 @pytest.fixture
 def fake_simulation(fake_module: FakeModule) -> None:
-    result = SimpleNamespace(summary=lambda: dict(SUMMARY), timeline="the timeline")
+    result = SimpleNamespace(summary=lambda: dict(SUMMARY), timeline="the timeline", balance={})
     fake_module("experiments.simulation", simulate_run=lambda config, **_: result, Result=object)
 
 
@@ -221,7 +221,7 @@ def test_simulate_shows_the_plan_the_ledger_and_memory(capsys: Capture) -> None:
 def test_simulate_names_what_fills_the_memory_when_it_does_not_fit(
     fake_module: FakeModule, capsys: Capture
 ) -> None:
-    result = SimpleNamespace(summary=lambda: {**SUMMARY, "fits": False}, timeline=None)
+    result = SimpleNamespace(summary=lambda: {**SUMMARY, "fits": False}, timeline=None, balance={})
     fake_module("experiments.fit", would_fit=lambda config: [])
     fake_module("experiments.simulation", simulate_run=lambda config, **_: result, Result=object)
     assert main(["simulate", "llama3-405b"]) == 0
