@@ -37,7 +37,7 @@ def plans(config: RunConfig, cluster: Cluster) -> Iterator[Plan]:
                 continue
             fixed: dict[str, Any] = {
                 "tp": tp, "cp": cp, "pp": pp, "ep": ep, "dp": dp, "microbatch": microbatch, "layout": (),
-                "sequence_parallel": tp > 1, "shard": 0, **_context(cp),
+                "sequence_parallel": tp > 1, "shard": 0, **_context(cp), **_travel(ep),
             }  # fmt: skip
             for (schedule, chunks), zero, recompute in product(
                 _schedules(model, base, pp), _levels(base, pp, dp * cp), RECOMPUTE
@@ -59,6 +59,11 @@ def _context(cp: int) -> dict[str, Any]:
     """Return what has no effect where a sequence stays on one rank, at its neutral values."""
     neutral: dict[str, Any] = {"context_balance": "zigzag", "document_seed": 0, "context_inner": 0}
     return neutral if cp == 1 else {}
+
+
+def _travel(ep: int) -> dict[str, Any]:
+    """Return what has no effect where every rank holds all experts, at its neutral values."""
+    return {"dispatcher": "auto", "dispatch_dtype": ""} if ep == 1 else {}
 
 
 def _degrees(config: RunConfig, cluster: Cluster) -> Iterator[tuple[int, int, int, int]]:

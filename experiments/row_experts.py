@@ -32,10 +32,10 @@ def experts_of(
     found: dict[str, Any] = {"ep": whole(row, "ep") or 1, "etp": _etp(row, values, model, notes)}
     found |= _capacity(words, notes)
     named = next((name for pattern, name in DISPATCHERS if re.search(pattern, words)), "")
-    if named or habits.dispatcher:
+    if found["ep"] > 1 and (named or habits.dispatcher):
         found["dispatcher"] = named or habits.dispatcher
         found |= {"dispatch_dtype": habits.dispatch_dtype, "comm_sms": habits.comm_sms}
-    if not named and habits.dispatcher:
+    if found["ep"] > 1 and not named and habits.dispatcher:
         notes.append(
             f"dispatcher not stated: {habits.dispatcher}, as the framework's recipes set it"
         )
@@ -59,11 +59,11 @@ def _etp(row: Row, values: Mapping[str, Any], model: Model, notes: list[str]) ->
 
 
 def _capacity(words: str, notes: list[str]) -> dict[str, Any]:
-    """Return how many tokens an expert takes: all, or up to a stated capacity."""
+    """Return how many tokens an expert takes: all, or up to a stated capacity (padded, as recipes that drop set)."""
     stated = CAPACITY.search(words)
     if not stated and not DROPS.search(words):
         return {}
     capacity = float(stated[1]) if stated else MEAN_LOAD
     if not stated:
         notes.append(f"tokens dropped, capacity not stated: {capacity:g}")
-    return {"dropless": False, "capacity": capacity}
+    return {"dropless": False, "capacity": capacity, "pad_to_capacity": "on"}

@@ -249,6 +249,7 @@ def _plan(values: dict[str, Any], model: Model, num_devices: int | None) -> tupl
     if gaps:
         raise PlanError(f"[plan] needs also {', '.join(gaps)}")
     unset = {"dp": 1, "ep": 1, "etp": 1, "shard": 0, "overlap_ep": "auto", "overlap_shared": "auto"}
+    unset |= {"dispatcher": "auto", "dispatch_dtype": ""}
     alone = Plan(**{**values, **unset})
     check(alone, model)  # what the model says to a degree comes before what the devices say
     product = math.prod(degrees.values())

@@ -5,11 +5,12 @@ A unit (embedding, a layer, the head) is what data parallelism gathers, reduces 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from sim.program import Allocate, Free, Op, Signal, Wait
 from sim.units import MEGA
 from workloads import on_use
+from workloads.expert_loads import loads_of
 from workloads.layers import Part, Sizes, layer_parts, with_load
 from workloads.layers.ends import embedding, head
 from workloads.layers.mtp import mtp_parts
@@ -20,9 +21,8 @@ from workloads.model import LayerKind
 from workloads.offload import AHEAD, BACK_AGAIN, fetch, store
 from workloads.offload import CREDIT as BACK_CREDIT
 from workloads.packing import DRAWS
-from workloads.plan import Plan
 from workloads.recompute import again, kept_bytes, repeated
-from workloads.routing import UNIFORM, Load, expert_shares, rank_loads
+from workloads.routing import UNIFORM
 from workloads.software import DEEPSPEED_BUCKET
 
 GATHERED, CREDIT, GRADS = "params.gathered", "params.credit", "grads.ready"
@@ -112,7 +112,7 @@ class Chunk:
             self.known[key] = tuple(layer_parts(sizes, kind))
         if sizes.plan.routing == UNIFORM or kind.mlp != "moe":
             return self.known[key]
-        loads = loads_of(sizes.plan, sizes.model.num_experts, number, self.microbatch)
+        loads = loads_of(sizes.plan, sizes.model, number, self.microbatch)
         return with_load(self.known[key], replace(sizes, load=loads[self.expert_rank]), kind)
 
     @property
@@ -351,13 +351,6 @@ class Chunk:
     def _drop(self, unit: Unit, variant: Variant) -> Iterable[Op]:
         release = (Free("gathered", unit_bytes(self.sizes, unit)),) if variant.release else ()
         return (Signal((CREDIT,)), *release)
-
-
-@lru_cache(maxsize=4096)
-def loads_of(plan: Plan, num_experts: int, layer: int, microbatch: int) -> tuple[Load, ...]:
-    """Return what the experts of every rank of a group get in one layer and microbatch."""
-    shares = expert_shares(plan.routing, num_experts, layer, microbatch)
-    return rank_loads(shares, plan.ep, plan.capacity)
 
 
 def unit_bytes(sizes: Sizes, unit: Unit) -> float:

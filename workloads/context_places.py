@@ -3,12 +3,12 @@
 import numpy as np
 
 from workloads.documents import parse_documents
+from workloads.expert_loads import expert_kinds
 from workloads.layers.context import INNER, OUTER, spread_of
 from workloads.mesh import coordinates, expert_places
 from workloads.model import SOFTMAX_MIXERS, Model
 from workloads.packing import DRAWS, step_scores
 from workloads.plan import Plan
-from workloads.routing import UNIFORM
 
 
 def script_places(model: Model, plan: Plan) -> tuple[list[tuple[int, int, int]], np.ndarray]:
@@ -17,7 +17,7 @@ def script_places(model: Model, plan: Plan) -> tuple[list[tuple[int, int, int]],
     The last two places are told apart only where their work differs.
     """
     here = coordinates(plan)
-    experts = expert_places(plan) if plan.routing != UNIFORM else 0
+    experts = expert_kinds(model, plan)[expert_places(plan)]
     code = (here["pp"] * plan.ep + experts) * plan.cp + context_kinds(model, plan)[here["cp"]]
     found, script_of_rank = np.unique(code, return_inverse=True)
     places = [

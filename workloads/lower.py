@@ -20,6 +20,7 @@ from workloads.data_parallel import (
     optimizer_segment,
     reduce_segment,
 )
+from workloads.expert_loads import dropped
 from workloads.layers import Sizes
 from workloads.layers.part import COMPUTE, Lanes
 from workloads.layout import StageContent, stage_contents
@@ -64,7 +65,7 @@ def lower(model: Model, plan: Plan) -> Program:
         flops=model_flops(model, plan),
         tokens=float(plan.global_batch) * plan.seq_len,
         dtype=plan.dtype,
-        assumptions=(*assumed, *one_chunk(plan), *packed(plan)),
+        assumptions=(*assumed, *one_chunk(plan), *packed(plan), *dropped(model, plan)),
         reserved_units=plan.comm_sms,
         libraries=plan.libraries,
     )
@@ -85,10 +86,7 @@ def _groups(sizes: Sizes, sharding: Sharding) -> dict[str, np.ndarray]:
 
 
 def _tied_apart(sizes: Sizes) -> bool:
-    """Whether a tied embedding has two copies, on the first and the last rank of the pipeline.
-
-    On a V or with two directions both ends stand on the same rank.
-    """
+    """Whether a tied embedding has two copies, on a pipeline's first and last rank (on a V these are one)."""
     looped = find_schedule(sizes.plan.schedule).placement_kind == "loop"
     return sizes.model.tied_embeddings and sizes.plan.pp > 1 and looped
 

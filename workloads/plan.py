@@ -58,7 +58,8 @@ class Plan:
     matters where pieces of a sequence lie on several ranks.
 
     Experts: ``routing`` says how unevenly tokens reach them (see `workloads.routing`); ``capacity``
-    > 0 limits an expert to that many times its mean and drops the rest (``dropless`` false);
+    > 0 limits an expert to that many times its mean and drops the rest (``dropless`` false), and ``pad_to_capacity``
+    fills up the others with padding (``auto``: as XLA and DeepSpeed do, Megatron-Core's default does not);
     ``dispatcher`` is how tokens travel, ``dispatch_dtype`` their precision on the way out (``""``:
     the activations'). ``mtp``: whether multi-token-prediction layers are trained too. ``comm_sms``:
     compute units (SMs) kept free for communication kernels. ``libraries``: year of the kernel libraries where they are
@@ -100,6 +101,7 @@ class Plan:
     routing: str = UNIFORM
     dropless: bool = True
     capacity: float = 0.0
+    pad_to_capacity: str = "auto"
     dispatcher: str = "auto"
     dispatch_dtype: str = ""
     overlap_ep: str = "auto"
@@ -194,6 +196,7 @@ class Plan:
             "dtype": TRAINING_DTYPES, "software": list(SOFTWARE), "attention": ATTENTION,
             "overlap_grad_reduce": SWITCH, "overlap_param_gather": SWITCH, "overlap_p2p": SWITCH,
             "overlap_tp": SWITCH, "overlap_ep": SWITCH, "overlap_shared": SWITCH, "scatter_gather": SWITCH,
+            "pad_to_capacity": SWITCH,
             "dispatcher": DISPATCHERS, "dispatch_dtype": DISPATCH_DTYPES, "loss": LOSSES, "reduce_each": SWITCH,
             "context_balance": BALANCES,
         }  # fmt: skip
@@ -214,6 +217,11 @@ class Plan:
             raise PlanError(
                 f"capacity={self.capacity} with dropless=true: a dropless layer has no capacity; set dropless=false or "
                 f"capacity=0"
+            )
+        if self.dropless and self.pad_to_capacity == "on":
+            raise PlanError(
+                "pad_to_capacity='on' with dropless=true has no effect: a dropless layer has no capacity; set "
+                "dropless=false and a capacity, or pad_to_capacity='auto'"
             )
         if not self.dropless and self.capacity <= 0:
             raise PlanError(
@@ -242,6 +250,11 @@ class Plan:
         """Ranks that hold different queries of a sequence inside attention: cp, but for those that swap heads."""
         inner = {"ulysses": self.cp, "ulysses+ring": max(self.context_inner, 1)}
         return self.cp // inner.get(self.context, 1)
+
+    @property
+    def padded(self) -> bool:
+        """Whether every expert gets exactly its capacity: what is above dropped, what is below filled up."""
+        return not self.dropless and self.switch("pad_to_capacity")
 
     @property
     def uneven_context(self) -> bool:

@@ -126,6 +126,7 @@ def _idle_options(plan: Plan, model: Model) -> Iterator[str]:
     if not model.is_moe:
         for name, neutral in (
             ("routing", UNIFORM), ("capacity", 0.0), ("dispatcher", "auto"), ("dispatch_dtype", ""),
+            ("pad_to_capacity", "auto"),
         ):  # fmt: skip
             if getattr(plan, name) != neutral:
                 yield f"{name}={getattr(plan, name)!r} but {model.name} has no experts; leave it out"
@@ -135,6 +136,10 @@ def _idle_options(plan: Plan, model: Model) -> Iterator[str]:
     ):
         if getattr(plan, name) == "on" and not there:
             yield f"{name}='on' has no effect here: it needs {need}; use {name}='auto' or 'off'"
+    for name, neutral in (("dispatcher", "auto"), ("dispatch_dtype", "")):
+        value = getattr(plan, name)
+        if model.is_moe and plan.ep == 1 and value != neutral:
+            yield f"{name}={value!r} with ep=1 has no effect: tokens do not travel; use {name}={neutral!r}, or raise ep"
 
 
 def _idle_context(plan: Plan, model: Model) -> Iterator[str]:

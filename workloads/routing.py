@@ -4,6 +4,9 @@
 which experts those are differs by layer. ``file:PATH``: a histogram, one line of ``num_experts`` counts for
 all layers or one a layer. ``draw:SEED`` or ``draw:SEED:ALPHA``: for each layer and microbatch, shares drawn
 from a symmetric Dirichlet distribution.
+
+A token goes to k different experts, so none gets more than a k-th of all copies: where a rule would have it get more,
+the others share the excess as they share the rest; a histogram that has it get more is refused.
 """
 
 from collections.abc import Callable
@@ -22,16 +25,21 @@ ALPHA = 10.0
 loss (Wang et al. 2024, arXiv:2408.15664, table 2: MaxVio 0.72)."""
 ABOVE_ZERO = "a concentration, which must be above 0, such as draw:7:10"
 
+ROUNDING = 1e-9
+"""How far above its cap a share may be by rounding."""
+
 
 class Load(NamedTuple):
     """What one rank's experts get, over what balance would give: all of them (``here``), the fullest (``largest``).
 
-    ``shares`` (ep,): the part of all token copies that each rank of the group gets.
+    ``shares`` (ep,): the part of all token copies that each rank of the group gets; ``kept``: the part of them that no
+    expert dropped, which is what ``here``, ``largest`` and ``shares`` are parts of.
     """
 
     here: float
     largest: float
     shares: tuple[float, ...]
+    kept: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +67,60 @@ def parse_routing(text: str) -> Routing:
     return Routing(kind, argument)
 
 
-def expert_shares(text: str, num_experts: int, layer: int, microbatch: int = 0) -> np.ndarray:
-    """Return the part of all token copies each expert of a layer gets: (num_experts,), summing to 1."""
+def expert_shares(
+    text: str, num_experts: int, layer: int, microbatch: int = 0, chosen: int = 1
+) -> np.ndarray:
+    """Return the part of all token copies each expert of a layer gets: (num_experts,), summing to 1.
+
+    ``chosen``: different experts a token goes to. Raises `PlanError` for a histogram no such choice can have.
+    """
     routing = parse_routing(text)
     if routing.kind == UNIFORM:
         return np.full(num_experts, 1.0 / num_experts)
-    return _RULES[routing.kind](routing.argument, num_experts, layer, microbatch)
+    shares = _RULES[routing.kind](routing.argument, num_experts, layer, microbatch)
+    most = 1.0 / chosen
+    if shares.max() <= most * (1.0 + ROUNDING):
+        return shares
+    if routing.kind == "file":
+        raise PlanError(
+            f"routing={text!r}: layer {layer} sends {shares.max():.1%} of its token copies to expert "
+            f"{shares.argmax()}, but a token goes to experts_per_token={chosen} different ones, so none gets more than "
+            f"{most:.1%}; lower that count to 1/{chosen} of its line's sum, or count copies rather than tokens"
+        )
+    return _levelled(shares, most)
 
 
-def rank_loads(shares: np.ndarray, ep: int, capacity: float = 0.0) -> tuple[Load, ...]:
+def _levelled(shares: np.ndarray, most: float) -> np.ndarray:
+    """Cap shares; those below the cap grow alike until all sum to 1 (the cap times their number is at least 1)."""
+    full = np.zeros(len(shares), dtype=bool)
+    found = shares
+    while (found > most * (1.0 + ROUNDING)).any():
+        full |= found > most
+        rest = shares[~full].sum()
+        left = max(1.0 - most * full.sum(), 0.0)
+        grown = shares * (left / rest) if rest > 0 else np.full(len(shares), left)
+        found = np.where(full, most, grown)
+    return found
+
+
+def rank_loads(
+    shares: np.ndarray, ep: int, capacity: float = 0.0, *, padded: bool = False
+) -> tuple[Load, ...]:
     """Return the load of every rank of an expert-parallel group: experts in order, equally many a rank.
 
-    ``capacity`` > 0 drops what an expert gets above that many times the mean (and pads what is below).
+    ``capacity`` > 0 drops what an expert gets above that many times the mean; ``padded`` fills up what is below, so
+    that all are equal.
     """
     ratio = shares * len(shares)
     if capacity:
-        ratio = np.ones_like(ratio)
+        ratio = np.minimum(ratio, capacity)
+    kept = float(ratio.mean())
+    ratio = np.ones_like(ratio) if padded else ratio / kept
     by_rank = ratio.reshape(ep, -1)
     here = by_rank.mean(axis=1)
     parts = tuple((here / here.sum()).tolist())
     return tuple(
-        Load(float(h), float(most), parts)
+        Load(float(h), float(most), parts, kept)
         for h, most in zip(here, by_rank.max(axis=1), strict=True)
     )
 

@@ -72,7 +72,8 @@ class Software:
     gradients; ``compiled``: in the training precision, and so their gradient; ``chunked``: never
     whole); ``launch``: host seconds a kernel; ``dispatcher``: how tokens travel to experts
     (``alltoall``, ``allgather``, ``deepep``); ``overlap_shared``: shared experts compute meanwhile;
-    ``expert_counts``: the host waits to learn how many tokens each expert gets (dropless);
+    ``expert_counts``: the host waits to learn how many tokens each expert gets (unless padded);
+    ``pad_to_capacity``: experts that drop tokens above a capacity are filled up to it where they get fewer;
     ``grouped_loop``: a grouped product is a launch (and a cast) for each expert, as in Transformer
     Engine's GroupedLinear, and routing is some dozens of small kernels; ``scan``: layers are one
     loop, so what a layer needs is gathered when its turn comes, the MLP's under the attention
@@ -112,6 +113,7 @@ class Software:
     overlap_shared: bool = False
     overlap_ep: bool = False
     expert_counts: bool = True
+    pad_to_capacity: bool = False
     grouped_loop: bool = True
     scan: bool = False
     description: str = ""
@@ -152,6 +154,7 @@ MEGATRON_DEEPSPEED = Software(
     overlap_p2p=False,
     p2p_sync=True,
     scatter_gather=False,
+    pad_to_capacity=True,
     keeps_outputs=True,
     flat_step=True,
     bucket_values=DEEPSPEED_BUCKET,
@@ -211,6 +214,7 @@ XLA = Software(
     fp32_grads=False,
     master_weights=False,
     expert_counts=False,
+    pad_to_capacity=True,
     grouped_loop=False,
     scan=True,
     description="JAX on XLA (MaxText, Paxml): compiled; gathers overlapped, bf16 reduce-scatters alone on the core",

@@ -16,6 +16,7 @@ from sim.program import Collective, Compute, Op, Program, Spread
 from topologies import cluster
 from workloads.chunk import Chunk, Variant
 from workloads.counts import layer_flops_per_token, num_params
+from workloads.expert_loads import expert_kinds
 from workloads.layers import Sizes
 from workloads.layers.part import COMPUTE, lanes
 from workloads.layout import StageContent, stage_contents
@@ -87,8 +88,10 @@ def test_slices_of_experts_gather_tokens_and_sum_outputs() -> None:
 
 
 def test_capacity_scales_rows_and_bytes() -> None:
-    sent = exchanges(forward(TINY, plan(dropless=False, capacity=1.5)))
-    assert set(sent.values()) == {1.5 * 4096}
+    """Padded, every expert gets its capacity; else what even routing gives, or the capacity below it."""
+    for capacity, pad, share in ((1.5, "on", 1.5), (1.5, "auto", 1.0), (0.75, "auto", 0.75)):
+        limited = plan(dropless=False, capacity=capacity, pad_to_capacity=pad)
+        assert set(exchanges(forward(TINY, limited)).values()) == {share * 4096}
 
 
 @pytest.mark.parametrize(
@@ -268,6 +271,61 @@ def test_loads_of_ranks_by_hand() -> None:
     assert (second.here, second.largest) == (0.5, 0.5)
 
 
+def test_a_capacity_drops_what_an_expert_gets_above_it() -> None:
+    """Of 4, 2, 1, 1 (mean 2) a capacity of 1.5 keeps 3, 2, 1, 1: 7 of 8; rank 0 then has 5 of 7."""
+    first, second = rank_loads(np.array([4, 2, 1, 1]) / 8, ep=2, capacity=1.5)
+    assert first.kept == second.kept == pytest.approx(7 / 8)
+    assert first.shares == pytest.approx((5 / 7, 2 / 7))
+    assert (first.here, first.largest) == pytest.approx((10 / 7, 12 / 7))
+    padded = rank_loads(np.array([4, 2, 1, 1]) / 8, ep=2, capacity=1.5, padded=True)
+    assert padded[0] == padded[1] == (1.0, 1.0, (0.5, 0.5), pytest.approx(7 / 8))
+
+
+def test_no_expert_gets_more_than_one_copy_a_token(tmp_path: Path) -> None:
+    """Two of 8 experts a token: at most half of the copies, and the others share the rest as before."""
+    steep = expert_shares("zipf:3", 8, layer=0, chosen=2)
+    assert steep.max() == 0.5
+    assert steep.sum() == pytest.approx(1.0)
+    rest = np.sort(steep)[::-1][1:] / 0.5
+    assert rest == pytest.approx(np.arange(2, 9.0) ** -3 / (np.arange(2, 9.0) ** -3).sum())
+    assert expert_shares("zipf:9", 4, layer=0, chosen=4) == pytest.approx([0.25] * 4)
+    drawn = expert_shares("draw:7:0.01", 8, layer=0, chosen=3)
+    assert drawn.max() == pytest.approx(1 / 3)
+    assert drawn.sum() == pytest.approx(1.0)
+    path = tmp_path / "counts.csv"
+    path.write_text("6,2,1,1", encoding="utf-8")
+    assert expert_shares(f"file:{path}", 4, layer=0).max() == 0.6
+    with pytest.raises(PlanError, match=r"60.0% .* to expert 0, .* experts_per_token=2 .* 50.0%"):
+        expert_shares(f"file:{path}", 4, layer=0, chosen=2)
+
+
+def test_ranks_that_get_as_much_are_one_class(tmp_path: Path) -> None:
+    """Experts of ranks 0 and 2 get 3 and 1, of ranks 1 and 3 2 and 2; padding makes all alike."""
+    path = tmp_path / "counts.csv"
+    path.write_text("3,1,2,2,3,1,2,2", encoding="utf-8")
+    uneven = plan(routing=f"file:{path}")
+    assert expert_kinds(TINY, uneven).tolist() == [0, 1, 0, 1]
+    assert len(lower(TINY, uneven).scripts) == 2
+    limited = replace(uneven, dropless=False, capacity=1.0)
+    assert len(lower(TINY, replace(limited, pad_to_capacity="on")).scripts) == 1
+    assert expert_kinds(TINY, limited).tolist() == [0, 1, 0, 1]
+    assert lower(TINY, limited).assumptions[-1] == (
+        f"capacity=1 with routing=file:{path} drops 12.5% of token copies; mfu counts them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"capacity": 0.8}, "less than the 1 that even routing needs, with routing=uniform drops 20.0%"),
+        ({"capacity": 1.25}, "drops no token; without padding it has no effect"),
+        ({"capacity": 1.25, "pad_to_capacity": "on"}, "drops no token; experts are filled up to it"),
+    ],
+)  # fmt: skip
+def test_what_a_capacity_drops_is_told(changes: dict[str, object], words: str) -> None:
+    assert words in lower(TINY, plan(dropless=False, **changes)).assumptions[-1]
+
+
 def test_a_histogram_routes_by_layer(tmp_path: Path) -> None:
     path = tmp_path / "counts.csv"
     path.write_text("1,1,1,1\n3,1,0,0\n", encoding="utf-8")
@@ -310,6 +368,9 @@ def test_a_draw_is_the_same_every_time() -> None:
     [
         ({"dp": 6, "ep": 3, "global_batch": 6}, r"ep=3 does not divide num_experts=8; choose ep from 1, 2, 4, 8"),
         ({"etp": 2, "ep": 8}, r"ep=8 x etp=2 does not divide tp x cp x dp = 8"),
+        ({"dispatcher": "alltoall", "ep": 1}, r"dispatcher='alltoall' with ep=1 has no effect"),
+        ({"dispatch_dtype": "fp8", "ep": 1}, r"dispatch_dtype='fp8' with ep=1 has no effect"),
+        ({"pad_to_capacity": "on"}, r"pad_to_capacity='on' with dropless=true has no effect"),
         ({"capacity": 0.5}, r"capacity=0.5 with dropless=true"),
         ({"dropless": False}, r"capacity=0.0 with dropless=false: give a capacity above 0"),
         ({"routing": "zipf:x"}, r"routing='zipf:x' needs the exponent"),

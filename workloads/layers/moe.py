@@ -151,7 +151,7 @@ def _grouped(
     software = sizes.software
     grad = sizes.grad if software.fused_wgrad else sizes.value
     # experts padded to one capacity are one batched product
-    each = groups if software.grouped_loop and sizes.plan.dropless else 1
+    each = groups if software.grouped_loop and not sizes.plan.padded else 1
 
     def product(label: str, n: int, k: int, phase: str, *, wgrad: bool = False) -> Compute:
         kernel = GroupedGemm(

@@ -49,8 +49,15 @@ class Travel:
     @cached_property
     def rows(self) -> float:
         """Token copies sent: experts a token, those that experts drop left out, and padding."""
-        rows = self.tokens * self.sizes.model.experts_per_token
-        return rows * self.sizes.plan.capacity if self.sizes.plan.capacity else rows
+        rows, plan, load = (
+            self.tokens * self.sizes.model.experts_per_token,
+            self.sizes.plan,
+            self.sizes.load,
+        )
+        if plan.padded:
+            return rows * plan.capacity
+        kept = min(plan.capacity, 1.0) if plan.capacity else 1.0
+        return rows * (load.kept if load else kept)
 
     @cached_property
     def rows_here(self) -> float:
@@ -88,7 +95,7 @@ def travel(trip: Travel, name: str) -> Part:
     """Return the way out (``dispatch``) or back (``combine``), each with the other as its backward."""
     way = WAYS[trip.sizes.plan.choice("dispatcher")]
     outward = name == "dispatch"
-    counted = outward and trip.sizes.software.expert_counts and trip.sizes.plan.dropless
+    counted = outward and trip.sizes.software.expert_counts and not trip.sizes.plan.padded
     return Part(
         name=name,
         forward=lanes(*((Sync(),) if counted else ()), *way(trip, name, "F", outward)),
@@ -158,7 +165,7 @@ def _all_to_all(trip: Travel, name: str, phase: str, outward: bool) -> list[Op]:
     sizes, plan = trip.sizes, trip.sizes.plan
     sent, here = trip.rows * trip.width, trip.rows_here * trip.width
     value = trip.value if outward else sizes.value
-    if sizes.software.scan and not plan.dropless:
+    if sizes.software.scan and plan.padded:
         first = _masked(trip, name, phase, outward)
     else:
         nbytes = sent * _moves(trip, phase, outward) * value
