@@ -46,12 +46,9 @@ function ink(colour) {
 class Viewer {
   constructor(canvas, tip, data, arrays) {
     Object.assign(this, { canvas, tip, data, arrays, pane: canvas.parentElement, context: canvas.getContext("2d") });
-    this.end = data.end;
-    this.low = 0;
-    this.high = this.end;
+    Object.assign(this, { low: 0, high: data.end, end: data.end });
     this.stats = { draws: 0, bars: 0, ms: 0 };
-    this.match = null;
-    this.pinned = null;
+    this.match = this.pinned = null;
     this.colours = this.colourTable();
     this.busy = this.prefixes();
     this.listen();
@@ -113,8 +110,7 @@ class Viewer {
     const ratio = window.devicePixelRatio || 1;
     this.layout();
     this.width = this.canvas.clientWidth || 1000;
-    this.canvas.width = this.width * ratio;
-    this.canvas.height = this.height * ratio;
+    Object.assign(this.canvas, { width: this.width * ratio, height: this.height * ratio });
     this.canvas.style.height = this.height + "px";
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.draw();
@@ -155,8 +151,7 @@ class Viewer {
       this.label(row);
     }
     this.axis();
-    this.stats.draws++;
-    this.stats.ms = performance.now() - begin;
+    Object.assign(this.stats, { draws: this.stats.draws + 1, ms: performance.now() - begin });
   }
 
   label(row) {
