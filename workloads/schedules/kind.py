@@ -1,6 +1,6 @@
 """ScheduleKind: one kind of schedule, what it needs and what it does with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sim.errors import ScheduleError
@@ -97,50 +97,6 @@ class ScheduleKind:
             )
         return Placement(self.placement_kind, num_stages, count)
 
-    def request(
-        self,
-        *,
-        num_stages: int,
-        num_microbatches: int,
-        chunks: int | None = None,
-        times: Times | None = None,
-        memory_limit: float = 0.0,
-        weight_memory: float = 0.0,
-        group_size: int = 0,
-        overlap: bool = False,
-    ) -> Request:
-        """Return the checked request; raise `ScheduleError` with the rule and nearest values."""
-        if num_stages < 1 or num_microbatches < 1:
-            raise ScheduleError(
-                f"schedule {self.name} with stages={num_stages}, microbatches={num_microbatches}: "
-                "both must be at least 1"
-            )
-        given = {
-            "memory_limit": memory_limit,
-            "weight_memory": weight_memory,
-            "group_size": group_size,
-            "overlap": overlap,
-        }
-        for option, value in given.items():
-            if value and option not in self.options:
-                raise ScheduleError(
-                    f"schedule {self.name} has no option {option} (given {value}); leave it out"
-                )
-            if value < 0:
-                raise ScheduleError(f"{option}={value} must be at least 0 (0: the schedule's own)")
-        request = Request(
-            num_ranks=num_stages,
-            num_microbatches=num_microbatches,
-            chunks=self.placement(num_stages, chunks).chunks,
-            times=Times() if times is None else times,
-            memory_limit=memory_limit,
-            weight_memory=weight_memory,
-            group_size=group_size,
-            overlap=overlap,
-        )
-        self.rule(request)
-        return request
-
     def generate(
         self,
         *,
@@ -153,16 +109,41 @@ class ScheduleKind:
         group_size: int = 0,
         overlap: bool = False,
     ) -> Orders:
-        """Return every rank's order (``num_stages``: the pipeline's ranks p); raise if illegal."""
-        return self.orders(
-            self.request(
-                num_stages=num_stages,
-                num_microbatches=num_microbatches,
-                chunks=chunks,
-                times=times,
-                memory_limit=memory_limit,
-                weight_memory=weight_memory,
-                group_size=group_size,
-                overlap=overlap,
+        """Return every rank's order (``num_stages``: the pipeline's ranks p).
+
+        Raises `ScheduleError` with the rule and nearest values.
+        """
+        if num_stages < 1 or num_microbatches < 1:
+            raise ScheduleError(
+                f"schedule {self.name} with stages={num_stages}, microbatches={num_microbatches}: "
+                "both must be at least 1"
             )
+        given = {
+            "memory_limit": memory_limit,
+            "weight_memory": weight_memory,
+            "group_size": group_size,
+            "overlap": overlap,
+        }
+        self._check_options(given)
+        request = Request(
+            num_ranks=num_stages,
+            num_microbatches=num_microbatches,
+            chunks=self.placement(num_stages, chunks).chunks,
+            times=Times() if times is None else times,
+            memory_limit=memory_limit,
+            weight_memory=weight_memory,
+            group_size=group_size,
+            overlap=overlap,
         )
+        self.rule(request)
+        return self.orders(request)
+
+    def _check_options(self, given: Mapping[str, float]) -> None:
+        """Refuse an option the schedule does not read, and one below 0. Raises `ScheduleError`."""
+        for option, value in given.items():
+            if value and option not in self.options:
+                raise ScheduleError(
+                    f"schedule {self.name} has no option {option} (given {value}); leave it out"
+                )
+            if value < 0:
+                raise ScheduleError(f"{option}={value} must be at least 0 (0: the schedule's own)")
