@@ -1,5 +1,6 @@
 """Studies of models and plans: helpers by hand, volumes and activations by formula, findings kept in results."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,8 +11,10 @@ from experiments.cli_study import questions
 from experiments.simulation import simulate_run
 from experiments.studies import (
     activation_terms,
+    bubble_against_microbatches,
     column_row_duals,
     pipeline_batch,
+    roofline_fsdp_tp,
     strategy_table,
     tp_against_pp,
     weak_scaling,
@@ -21,12 +24,14 @@ from experiments.trial import (
     grouped,
     long_numbers,
     long_step_time,
+    megatron_gpt,
     numbers,
     preset_run,
     run_config,
     trial,
     trial_run,
 )
+from sim.metrics import communication_volume
 from workloads.counts import num_params
 from workloads.plan import Plan
 
@@ -131,3 +136,29 @@ def test_plans_that_do_not_fit_are_named() -> None:
     frame = pd.DataFrame(rows, columns=["variant", "case", "peak_memory_gib", "fits"])
     assert unfit(frame) == "does not fit as replayed: large (90 GiB)"
     assert unfit(frame[frame["fits"]]) == "every plan fits as run"
+
+
+def test_tensors_sent_whole_cross_once_for_each_tensor_rank() -> None:
+    plan = Plan(tp=4, pp=2, global_batch=4, seq_len=1024, software="megatron-2021")
+    sent = [
+        communication_volume(trial("gpt3-1.3b", "a100-superpod", p).timeline, 0)["pp.next"]
+        for p in (plan, replace(plan, scatter_gather="off"))
+    ]
+    assert sent[1] == pytest.approx(4 * sent[0])
+
+
+def test_what_fills_and_drains_is_told_from_what_stays() -> None:
+    idle = {m: 7 / m + 0.03 for m in (8, 16, 32)}
+    table = pd.DataFrame({"1f1b": {m: i / (1 + i) for m, i in idle.items()}})
+    assert bubble_against_microbatches.fill_and_drain(table)["1f1b"] == pytest.approx(7)
+
+
+def test_the_point_where_one_line_overtakes_another_is_interpolated() -> None:
+    table = pd.DataFrame({"FSDP": [1.0, 2.0, 4.0], "FSDP + TP": [2.0, 4.0, 2.0]}, [64, 128, 256])
+    assert roofline_fsdp_tp.overtakes(table) == pytest.approx(128 * 2**0.5)
+
+
+def test_unequal_stages_idle_more_than_equal_ones() -> None:
+    plan = Plan(pp=8, global_batch=8, seq_len=1024)
+    result = trial(megatron_gpt(16, 1024, 8), "a100-superpod", plan)
+    assert tp_against_pp.expected_bubble(result, 8) > 7 / 15
