@@ -27,9 +27,11 @@ from sim.metrics import (
     tokens_per_s,
     utilization,
 )
+from sim.pairs import pair_exposure
 from sim.program import num_ops
 from sim.timeline import Timeline
 from sim.units import TERA, GiB, KiB, MiB
+from workloads.counts import num_active_params, num_params
 from workloads.lower import lower
 from workloads.plan import Plan
 from workloads.routing import UNIFORM
@@ -145,7 +147,8 @@ class Result:
             return self._summary()
 
     def _summary(self) -> dict[str, Any]:
-        timeline, mean = self.timeline, self.mean
+        timeline, mean, model = self.timeline, self.mean, self.config.model
+        pairs = pair_exposure(timeline)
         tokens = tokens_per_s(timeline)
         ranks = timeline.program.num_ranks
         fullest = max(self.peaks, key=lambda peak: peak.nbytes)
@@ -163,6 +166,9 @@ class Result:
             "exposed_comm_s": exposed_communication(mean),
             "overlap_fraction": overlap_fraction(timeline, self.parts),
             "utilization": utilization(timeline),
+            **({} if pairs is None else {"pair_exposed_fraction": pairs}),
+            "num_params": num_params(model),
+            "num_active_params": num_active_params(model),
             "ledger": {"mean": mean, "stages": stage_ledgers(timeline, self.parts)},
             "peak_memory_bytes": fullest.nbytes,
             "memory": self.memory(),

@@ -10,7 +10,7 @@ from rich.text import Text
 from experiments.cli_output import table
 from experiments.runfile import RunConfig
 from sim.palette import cause_hue
-from sim.units import GiB
+from sim.units import GIGA, GiB
 
 COLUMNS = 40
 """Characters of the longest bar."""
@@ -69,6 +69,18 @@ def _numbers(summary: Mapping[str, Any]) -> RenderableType:
             ", ".join(f"{a} {s:.3g} s" for a, s in exposed.items()) or "none",
         ),
     ]
+    if "num_params" in summary:
+        counts = [summary[key] / GIGA for key in ("num_params", "num_active_params")]
+        rows.insert(0, ("parameters (active), billions", f"{counts[0]:,.2f} ({counts[1]:,.2f})"))
+    if "pair_exposed_fraction" in summary:
+        worst = f"{summary['pair_exposed_fraction']:.2%}"
+        rows.append(("exposed in overlapped pairs, rank that waits most", worst))
+    if "balance_saves_s" in summary:
+        saved, even = summary["balance_saves_s"], summary["balanced_step_time_s"]
+        share = saved / summary["step_time_s"]
+        rows.append(
+            ("even routing would save", f"{saved:.4g} s ({share:.1%}): {even:.4g} s a step")
+        )
     return table(rows, ("figure", "value"))
 
 

@@ -1,6 +1,8 @@
 """Pipeline: where a plan's stages stand, and in which order each pipeline rank works."""
 
-from sim.errors import PlanError
+import re
+
+from sim.errors import PlanError, ScheduleError
 from workloads.chunk import Chunk, Known
 from workloads.layers import Sizes
 from workloads.layout import stage_contents
@@ -29,17 +31,31 @@ def pipeline(model: Model, plan: Plan) -> tuple[Placement, Orders]:
         parts: Known = {}
         sizes = Sizes(model, plan)
         times = pass_times([Chunk(sizes, content, known=parts) for content in contents])
-    orders = kind.generate(
-        num_stages=plan.pp,
-        num_microbatches=plan.num_microbatches,
-        chunks=chunks,
-        times=times,
-        group_size=plan.group_size,
-        overlap=plan.switch("overlap_ep") and "overlap" in kind.options,
-    )
+    try:
+        orders = kind.generate(
+            num_stages=plan.pp,
+            num_microbatches=plan.num_microbatches,
+            chunks=chunks,
+            times=times,
+            group_size=plan.group_size,
+            overlap=plan.switch("overlap_ep") and "overlap" in kind.options,
+        )
+    except ScheduleError as problem:
+        raise ScheduleError(_in_sequences(str(problem), plan)) from None
     if plan.switch("overlap_ep") and plan.pp == 1 and "overlap" not in kind.options:
         orders = tuple(side_by_side(order) for order in orders)
     return placement, orders
+
+
+def _in_sequences(message: str, plan: Plan) -> str:
+    """Let a schedule's advice on microbatches name what a plan sets instead."""
+    replica = plan.dp * plan.microbatch
+
+    def sequences(found: re.Match[str]) -> str:
+        counts = [str(int(count) * replica) for count in found[1].split(" or ")]
+        return f"choose global_batch={' or '.join(counts)}"
+
+    return re.sub(r"choose microbatches=(\d+(?: or \d+)*)", sequences, message)
 
 
 def one_chunk(plan: Plan) -> tuple[str, ...]:

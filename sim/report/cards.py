@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple, Protocol
 
-from sim.units import GiB
+from sim.units import GIGA, GiB
 
 Summary = Mapping[str, Any]
 
@@ -64,6 +64,12 @@ CARDS = (
     Card(MEMORY, _memory, "what the driver reports of the fullest rank, of the device's capacity: live bytes, what the"
          " allocator's rounding and blocks take, context and communicators"),
     Card("live memory", lambda s: f"{s['peak_memory_bytes'] / GiB:.1f} GiB", "live bytes of the fullest rank"),
+    Card("even routing would save", lambda s: f"{s['balance_saves_s'] / s['step_time_s']:.1%}",
+         "share of the step; the step replayed with as many tokens for every expert"),
+    Card("exposed in pairs", lambda s: f"{s['pair_exposed_fraction']:.2%}",
+         "share of forwards paired with backwards in which the rank that waits most only waits for transfers"),
+    Card("parameters", lambda s: f"{s['num_params'] / GIGA:,.1f} B ({s['num_active_params'] / GIGA:,.1f} B active)",
+         "weights, norms, biases and positions; active: those one token meets"),
     Card("devices", lambda s: f"{s['num_devices']:,}", "accelerators in the run"),
 )  # fmt: skip
 """Shown in this order; one whose numbers a summary lacks is left out."""

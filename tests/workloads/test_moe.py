@@ -1,6 +1,5 @@
 """Mixture of experts: bytes, rows, FLOPs, parameters, groups, skew and its refusals, by hand."""
 
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from experiments.simulation import Result, simulate_run
 from sim.collectives import Communicator
 from sim.errors import PlanError
 from sim.kernels.shapes import Gemm, GroupedGemm
+from sim.pairs import pair_exposure
 from sim.program import Collective, Compute, Op, Program, Spread
 from topologies import cluster
 from workloads.chunk import Chunk, Variant
@@ -208,37 +208,27 @@ SMALL = (
 )  # fmt: skip
 
 
-def exposed_in_pairs(result: Result) -> float:
-    """Share of the time of overlapped pairs in which a rank only waits for travel (largest of all ranks)."""
-    timeline = result.timeline
-    worst = 0.0
-    for rank_class in range(timeline.num_classes):
-        main = next(s for s in timeline.streams_of[rank_class] if s.name == "compute")
-        pairs: dict[object, list[float]] = defaultdict(list)
-        for _, action, posted, _, end in main.spans:
-            if action.kind == "F&B":
-                pairs[action] += [posted, end]
-        windows = [(min(times), max(times)) for times in pairs.values()]
-        waits = [
-            until - since
-            for since, until, cause in main.gaps
-            if cause[0] >= 0 and timeline.streams[cause[0]].name == "ep.pair"
-            if any(low <= since and until <= high for low, high in windows)
-        ]
-        worst = max(worst, sum(waits) / sum(high - low for low, high in windows))
-    return worst
-
-
 def test_dualpipe_hides_travel_in_pairs_and_beats_1f1b() -> None:
     """Eight layers of DeepSeek-V3 on four ranks: under 8 % of a pair exposed (DeepSeek's public trace: 3.3 %)."""
     result = shown("deepseek-v3", *SMALL)
-    assert exposed_in_pairs(result) < 0.08
-    assert (
-        shown("deepseek-v3", *SMALL, "plan.schedule=1f1b").timeline.step_time
-        > result.timeline.step_time
-    )
+    exposed = pair_exposure(result.timeline)
+    assert exposed is not None
+    assert exposed < 0.08
+    plain = shown("deepseek-v3", *SMALL, "plan.schedule=1f1b").timeline
+    assert pair_exposure(plain) is None
+    assert plain.step_time > result.timeline.step_time
     for part in result.parts:
         assert sum(part.values()) == pytest.approx(result.timeline.step_time, rel=1e-9)
+
+
+def test_dualpipe_does_so_on_the_stated_plan() -> None:
+    """2,048 H800: the exposed part of a pair is under 8 %, and 1F1B's step longer."""
+    result = shown("deepseek-v3")
+    summary = result.summary()
+    assert 0.0 < summary["pair_exposed_fraction"] < 0.08
+    assert summary["num_params"] == pytest.approx(671.03e9, rel=1e-4)
+    assert summary["num_active_params"] == pytest.approx(36.6e9, rel=2e-3)
+    assert shown("deepseek-v3", "plan.schedule=1f1b").timeline.step_time > result.timeline.step_time
 
 
 def test_batch_level_overlap_shortens_the_step() -> None:
@@ -353,6 +343,13 @@ def test_skew_unfolds_ranks_and_costs_time() -> None:
     assert skewed.timeline.num_classes == 8
     assert skewed.timeline.step_time > 1.5 * even.timeline.step_time
     assert max(p.nbytes for p in skewed.peaks) > max(p.nbytes for p in even.peaks)
+    saved = skewed.timeline.step_time - even.timeline.step_time
+    assert even.balance == {}
+    assert skewed.balance["balance_saves_s"] == pytest.approx(saved)
+    limited = shown(
+        *run, "plan.routing=zipf:1", "plan.dropless=false", "plan.capacity=1.25"
+    ).timeline
+    assert even.timeline.step_time < limited.step_time < skewed.timeline.step_time
     flat = shown(*run, "plan.routing=zipf:0")
     assert flat.timeline.step_time == pytest.approx(even.timeline.step_time, rel=0.02)
 
