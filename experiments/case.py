@@ -119,7 +119,7 @@ def _knobs(axes: Any, frame: "pd.DataFrame") -> None:
     axes.set_yticks(range(len(turned)), names, fontsize=8)
     axes.invert_yaxis()
     axes.axvline(0, color=GREY, lw=0.8)
-    low, high = min(0.0, *change), max(0.0, *change)
+    low, high = min([0.0, *change]), max([0.01, *change])
     axes.set_xlim(low - 0.05 * (high - low), high + 0.3 * (high - low))
     axes.xaxis.set_major_formatter("{x:+.0%}")
     label(axes, "change of step time", "")

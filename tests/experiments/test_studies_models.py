@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.case import AS_RUN, Case, case_rows, plan_text, preset_case, unfit
+from experiments.case import AS_RUN, Case, case_figure, case_rows, plan_text, preset_case, unfit
 from experiments.cli_study import questions
 from experiments.simulation import simulate_run
 from experiments.studies import (
@@ -162,3 +162,8 @@ def test_unequal_stages_idle_more_than_equal_ones() -> None:
     plan = Plan(pp=8, global_batch=8, seq_len=1024)
     result = trial(megatron_gpt(16, 1024, 8), "a100-superpod", plan)
     assert tp_against_pp.expected_bubble(result, 8) > 7 / 15
+
+
+def test_cases_without_knobs_are_drawn() -> None:
+    frame = pd.DataFrame(case_rows([preset_case("Yi", "yi-34b")], quick=True))
+    assert len(case_figure(frame, "one").axes) == 2
