@@ -4,6 +4,8 @@ A command prints its answer on standard output (one JSON object with ``--json``)
 message on standard error, nothing on standard output, and exits 2; a simulated deadlock exits 3.
 """
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -50,6 +52,10 @@ def application() -> typer.Typer:
     for name, command in COMMANDS.items():
         app.command(name)(command)
     return app
+
+
+atexit.register(gc.freeze)
+"""What a command leaves behind need not be searched for garbage before the process ends."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -58,9 +58,10 @@ def simulate(
     from experiments.runfile import load_run
 
     config = load_run(run, overrides or ())
-    from experiments.simulation import simulate_run
+    from experiments.simulation import simulate_run, uncollected
 
-    with working(f"simulating {config.name} on {config.cluster.num_devices:,} devices"):
+    name, size = config.name, config.cluster.num_devices
+    with working(f"simulating {name} on {size:,} devices"), uncollected():
         result = simulate_run(config)
         summary = {**result.summary(), **result.balance}
     with working("looking for what would fit"):
