@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.chart import figure, label
 from experiments.runfile import RunConfig
-from experiments.study_figure import GREY, SERIES
+from experiments.study_figure import GREY, SERIES, hatch
 from experiments.trial import Row, long_numbers, preset_run
 from workloads.plan import Plan
 
@@ -124,14 +124,6 @@ def _knobs(axes: Any, frame: "pd.DataFrame") -> None:
     axes.xaxis.set_major_formatter("{x:+.0%}")
     label(axes, "change of step time", "")
     axes.set_title("one knob turned (hatched: does not fit)", fontsize=9, loc="right")
-
-
-def hatch(drawn: Any, fits: Iterable[bool]) -> None:
-    """Hatch the bars of plans that do not fit."""
-    for bar, fit in zip(drawn, fits, strict=True):
-        if not fit:
-            bar.set_hatch("///")
-            bar.set_edgecolor("white")
 
 
 def unfit(frame: "pd.DataFrame") -> str:

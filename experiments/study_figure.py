@@ -1,6 +1,6 @@
 """Figures of studies: one look: the title says the finding, colours read without red or green, marks differ too."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,20 @@ def bars(
             axes.bar_label(drawn, fmt=text, fontsize=8, padding=2)
     axes.set_xticks(range(len(names)), list(names))
     axes.grid(visible=False, axis="x")
+
+
+def hatch(drawn: Any, fits: Iterable[bool]) -> None:
+    """Hatch the bars of plans that do not fit."""
+    for bar, fit in zip(drawn, fits, strict=True):
+        if not fit:
+            bar.set_hatch("///")
+            bar.set_edgecolor("white")
+
+
+def hollow(axes: "Axes", x: Sequence[float], y: Sequence[float], number: int) -> None:
+    """Draw marks of series ``number`` with white faces over its own: plans that do not fit."""
+    mark, colour = MARKS[number % len(MARKS)], SERIES[number % len(SERIES)]
+    axes.plot(list(x), list(y), ls="", marker=mark, markersize=5.5, mfc="white", mec=colour)
 
 
 def short(value: float) -> str:

@@ -1,8 +1,9 @@
 """How much does a device send a step under DDP, ZeRO-1, ZeRO-2 and ZeRO-3?
 
-Expected: 2, 2, 2 and 3 times the parameters, times (n-1)/n (Rajbhandari et al. 2020, section 7; CS336 lecture 8): the
-first three are free, the last is half as much again. Counted from the spans of a replay, not from the formula. With
-gradients accumulated over m microbatches ZeRO-2 and 3 pay a reduction each time, and ZeRO-3 two gathers.
+Bytes are counted; DDP of this model would not fit. Expected: 2, 2, 2 and 3 times the parameters, times (n-1)/n
+(Rajbhandari et al. 2020, section 7; CS336 lecture 8): the first three are free, the last is half as much again.
+Counted from the spans of a replay, not from the formula. With gradients accumulated over m microbatches ZeRO-2 and 3
+pay a reduction each time, and ZeRO-3 two gathers.
 """
 
 from dataclasses import replace

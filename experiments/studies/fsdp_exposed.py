@@ -1,8 +1,10 @@
 """When does FSDP's communication show: against tokens a device, and with the network cut 8 times?
 
 Expected: a step is as long as the longer of its two lanes, so communication shows below the tokens a device at which
-computing takes as long as two gathers and a reduction: bytes a parameter / bandwidth x FLOP/s / 6, whatever the model's
-size; cutting bandwidth 8 times moves that crossover 8 times (CS336 lecture 8; TPU book, section 5).
+computing takes as long as two gathers and a reduction: bytes a parameter / bandwidth x FLOP/s / 6, whatever the
+model's size; cutting bandwidth 8 times moves that crossover 8 times (CS336 lecture 8; TPU book, section 5). One
+device, which could not hold the model, is the measure of computing; the longest sequences would need recomputation to
+fit.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +13,7 @@ import numpy as np
 
 from experiments.study import claim, replay, write
 from experiments.study_figure import figure, legend, line, powers
+from experiments.trial import fits
 from sim.metrics import flops_per_device, mfu
 from sim.units import Gbit
 from workloads.plan import Plan
@@ -67,6 +70,7 @@ def _row(rate: int, tokens: int) -> dict[str, object]:
         "slowdown_share": result.mean.get("overlap_slowdown", 0.0) / step,
         "mfu": mfu(result.timeline),
         "mfu_one_device": mfu(alone.timeline),
+        "fits": fits(result),
         "analytic_crossover": BYTES / (NICS * rate * Gbit) * achieved / 6.0,
     }
 

@@ -1,10 +1,11 @@
 """What does uneven routing cost a mixture of experts, and what does dropping tokens buy back?
 
 8 layers of Qwen3 30B-A3B on 16 H100, EP 16; token shares by a power law from even to steep, dropless and with
-capacity factors of 1.25 and 2. Expected: everybody waits for the rank with the fullest experts, so time follows its
-load (the same extra share of the step for each extra share of load, within 15 %); a capacity factor c costs what
-dropless routing costs where the fullest rank has c times the mean (within 6 points), and quality, which is not
-modelled. Sources: the lecture; Fedus et al. 2021 (capacity factor); Wang et al. 2024 (arXiv 2408.15664, loads seen).
+capacity factors of 1.25 and 2 (dropped above, padded below). Expected: everybody waits for the rank with the fullest
+experts, so time follows its load (the same extra share of the step for each extra share of load, within 15 %); a
+capacity factor c costs what dropless routing costs where the fullest rank has c times the mean (within 6 points), and
+quality, which is not modelled. Sources: the lecture; Fedus et al. 2021 (capacity factor); Wang et al. 2024 (arXiv
+2408.15664, loads seen).
 """
 
 from dataclasses import replace

@@ -2,8 +2,8 @@
 
 Llama 3 8B layers over 8 H100, context parallel 8, in one host and on 8 hosts, 4K to 256K tokens. Expected: a ring
 round computes s^2 and sends s, so overlap grows with the sequence until nothing shows; an all-gather of keys and
-values is exposed whole; Ulysses sends least but all of it exposed. Sources: Liu et al. 2023; Jacobs et al. 2023;
-Llama 3 report, 3.3.2.
+values is exposed whole (at 256K more than fits an H100, timed all the same); Ulysses sends least but all of it
+exposed. Sources: Liu et al. 2023; Jacobs et al. 2023; Llama 3 report, 3.3.2.
 """
 
 from dataclasses import replace

@@ -1,10 +1,11 @@
 """How far does tensor parallelism go on NVLink hosts, NVL72 racks, a TPU torus and an all-optical machine?
 
 Expected: at degree 8 all keep most (CS336 lecture 8: TP = 8 is often best); beyond, hosts of 8 fall most, larger fast
-domains less, a torus least (the lecture: TPUs take it further). Found: every fabric falls smoothly, since each degree
-halves the kernels and not the bytes; the edge of a host costs 2 to 8 points more than the same step elsewhere and is
-no cliff, since a ring leaves a host over its eight NICs at once. A torus gains again from 32 to 64: 4 x 4 x 4 closes
-its rings into tori on three axes, 4 x 4 x 2 does not (0.2 against 0.5 TB/s of all-reduce).
+domains less, a torus least (the lecture: TPUs take it further). One device, the measure, could not hold the four
+layers: its step is what it would take. Found: every fabric falls smoothly, since each degree halves the kernels and
+not the bytes; the edge of a host costs 2 to 8 points more than the same step elsewhere and is no cliff, since a ring
+leaves a host over its eight NICs at once. A torus gains again from 32 to 64: 4 x 4 x 4 closes its rings into tori on
+three axes, 4 x 4 x 2 does not (0.2 against 0.5 TB/s of all-reduce).
 """
 
 from dataclasses import replace
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from experiments.fabric import FABRICS
 from experiments.study import claim, replay, write
-from experiments.study_figure import figure, legend, line, powers
+from experiments.study_figure import figure, hollow, legend, line, powers
+from experiments.trial import fits
 from sim.metrics import exposed_communication, mfu
 from workloads.models import model
 from workloads.plan import Plan
@@ -62,6 +64,7 @@ def _sweep(family: str) -> list[dict[str, object]]:
                 "mfu": mfu(result.timeline),
                 "kept": mfu(result.timeline) / alone,
                 "exposed_share": share,
+                "fits": fits(result),
             }
         )
     return rows
@@ -82,7 +85,8 @@ def check(frame: "pd.DataFrame") -> str:
     return (
         f"At degree 8 every fabric keeps {table[EDGE].min():.0%} or more of one device's MFU; at 64 remain: {last}.\n"
         f"From 8 to 16, past the H100 host, is kept: {steps}; no cliff, eight NICs carry what NVLink did. "
-        "Held against: 8 is fine everywhere, hosts of 8 fall most beyond it, the torus keeps most at 64."
+        "Held against: 8 is fine everywhere, hosts of 8 fall most beyond it, the torus keeps most at 64; the "
+        "lowest degrees, the measure of the others, would not fit (hollow)."
     )
 
 
@@ -96,8 +100,10 @@ def plot(frame: "pd.DataFrame") -> "Figure":
         rows = frame[frame.fabric == family]
         if len(rows):
             line(left, rows.tp, rows.kept, FABRICS[family].label, number)
+            unfit = rows[~rows.fits.astype(bool)]
+            hollow(left, unfit.tp, unfit.kept, number)
             line(right, rows.tp, rows.exposed_share, FABRICS[family].label, number)
-    left.set_ylabel("MFU over that of one device", fontsize=10)
+    left.set_ylabel("MFU over that of one device (hollow: does not fit)", fontsize=10)
     right.set_ylabel("exposed share of the step", fontsize=10)
     for axes in (left, right):
         powers(axes, DEGREES, "tensor-parallel degree")

@@ -1,7 +1,7 @@
 """What does a device hold of a 7.5B model on 64 devices under each stage of ZeRO?
 
-Expected: 120, 31.4, 16.6 and 1.9 GB (Rajbhandari et al. 2020, figure 1; CS336 lecture 8), at 2 bytes of weights, 2 of
-gradients and 12 of optimizer state a parameter.
+DDP does not fit, which is the point. Expected: 120, 31.4, 16.6 and 1.9 GB (Rajbhandari et al. 2020, figure 1; CS336
+lecture 8), at 2 bytes of weights, 2 of gradients and 12 of optimizer state a parameter.
 """
 
 from typing import TYPE_CHECKING
