@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli_output import AsJson, Overrides, emit, working
+from experiments.garbage import uncollected
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def simulate(
     from experiments.runfile import load_run
 
     config = load_run(run, overrides or ())
-    from experiments.simulation import simulate_run, uncollected
+    from experiments.simulation import simulate_run
 
     name, size = config.name, config.cluster.num_devices
     with working(f"simulating {name} on {size:,} devices"), uncollected():

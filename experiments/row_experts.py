@@ -35,6 +35,8 @@ def experts_of(
     if found["ep"] > 1 and (named or habits.dispatcher):
         found["dispatcher"] = named or habits.dispatcher
         found |= {"dispatch_dtype": habits.dispatch_dtype, "comm_sms": habits.comm_sms}
+    if found["ep"] == 1 and named:
+        notes.append(f"dispatcher {named}: left out, tokens do not travel with ep=1")
     if found["ep"] > 1 and not named and habits.dispatcher:
         notes.append(
             f"dispatcher not stated: {habits.dispatcher}, as the framework's recipes set it"

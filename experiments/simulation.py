@@ -1,13 +1,11 @@
 """Simulation: one run, from its configuration to a timeline and the numbers read off it."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import Any
 
+from experiments.garbage import uncollected
 from experiments.machine import MOST_DEVICES, build_machine
 from experiments.runfile import RunConfig
 from sim.cluster import Cluster
@@ -209,20 +207,6 @@ def verdict(driver_bytes: float, live_bytes: float, capacity: float) -> str:
     if driver_bytes + FRAGMENTATION * live_bytes <= capacity:
         return "fits"
     return "borderline" if driver_bytes - FRAGMENTATION * live_bytes <= capacity else "does not fit"
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Pause the garbage collector: a replay makes millions of objects that live on, and looking through them again and
-    again is a third of its time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def build_cluster(config: RunConfig) -> Cluster:

@@ -153,6 +153,10 @@ def test_experts_travel_as_the_notes_say() -> None:
     }
     dropped = run_of_row(row).plan
     assert (dropped.dispatcher, dropped.dropless, dropped.capacity) == ("alltoall", False, 1.25)
+    assert dropped.padded
+    alone = run_of_row(row | {"ep": "1"})
+    assert alone.plan.dispatcher == "auto"
+    assert any("tokens do not travel with ep=1" in note for note in alone.assumptions)
 
 
 @pytest.mark.parametrize(
