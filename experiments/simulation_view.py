@@ -77,10 +77,10 @@ def _numbers(summary: Mapping[str, Any]) -> RenderableType:
         rows.append(("exposed in overlapped pairs, rank that waits most", worst))
     if "balance_saves_s" in summary:
         saved, even = summary["balance_saves_s"], summary["balanced_step_time_s"]
-        share = saved / summary["step_time_s"]
-        rows.append(
-            ("even routing would save", f"{saved:.4g} s ({share:.1%}): {even:.4g} s a step")
-        )
+        share = abs(saved) / summary["step_time_s"]
+        verb = "save" if saved >= 0 else "cost, as it drops fewer tokens"
+        told = f"{abs(saved):.4g} s ({share:.1%}): {even:.4g} s a step"
+        rows.append((f"even routing would {verb}", told))
     return table(rows, ("figure", "value"))
 
 
