@@ -48,12 +48,12 @@ def pipeline(model: Model, plan: Plan) -> tuple[Placement, Orders]:
 
 
 def _in_sequences(message: str, plan: Plan) -> str:
-    """Let a schedule's advice on microbatches name what a plan sets instead."""
+    """Let a schedule's advice on microbatches name what a plan sets, too."""
     replica = plan.dp * plan.microbatch
 
     def sequences(found: re.Match[str]) -> str:
         counts = [str(int(count) * replica) for count in found[1].split(" or ")]
-        return f"choose global_batch={' or '.join(counts)}"
+        return f"choose microbatches={found[1]} (global_batch={' or '.join(counts)})"
 
     return re.sub(r"choose microbatches=(\d+(?: or \d+)*)", sequences, message)
 
