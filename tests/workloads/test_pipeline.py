@@ -15,7 +15,7 @@ SMALL = Model(
 @pytest.mark.parametrize(
     ("schedule", "count", "chunks", "advice"),
     [
-        ("interleaved", 11, 2, r"microbatches=11 on stages=4 .* choose microbatches=10 or 12 \(global_batch=60 or 72\), or group_size"),
+        ("interleaved", 11, 2, r"microbatches=11 .* choose microbatches=10 or 12 \(global_batch=60 or 72\), or group"),
         ("dualpipe", 7, 1, r"not 7; choose microbatches=8 \(global_batch=48\)"),
         ("dualpipev", 7, 2, r"not 7; choose microbatches=8 \(global_batch=48\) or more"),
     ],
