@@ -108,6 +108,10 @@ KERNELS = (
     (r"no flash|without flash", "unfused"),
 )
 """Words in a row's framework or notes -> the kernel of its attention core; the first that fits."""
+NEMO_VERSION = re.compile(r"\b(2[34]\.\d\d)\b")
+NEMO_CUDNN = "24.09"
+"""NeMo from which Transformer Engine's attention is cuDNN's on Hopper; before, flash attention 2. Not looked up: NeMo
+24.03's runs at 128K tokens and more take the time of flash attention 2, and nothing else explains them."""
 ROUNDS = {"v3.0": 2023.4, "v3.1": 2023.8}
 """When the code of an MLPerf training round was frozen."""
 CONTAINER = re.compile(r"container (\d\d\.\d\d)|main, jul-aug 2026")
@@ -182,7 +186,18 @@ def attention_of(row: Row) -> str:
     if placed:
         here = (f"fa{version}" for version, device in placed if hardware.startswith(device))
         return next(here, "auto")
-    return next((kernel for pattern, kernel in KERNELS if re.search(pattern, said)), "auto")
+    named = next((kernel for pattern, kernel in KERNELS if re.search(pattern, said)), "auto")
+    return "fa2" if named == "auto" and _early_nemo(said) else named
+
+
+def _early_nemo(said: str) -> bool:
+    """Whether a row's words name a NeMo before `NEMO_CUDNN`.
+
+    >>> _early_nemo("nemo 1.x/megatron-core fp8, dgx h100, 24.07"), _early_nemo("nemo 24.09")
+    (True, False)
+    """
+    versions = NEMO_VERSION.findall(said)
+    return "nemo" in said and "mlperf" not in said and bool(versions) and max(versions) < NEMO_CUDNN
 
 
 def year_of(row: Row) -> float:
