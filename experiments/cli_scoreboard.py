@@ -159,6 +159,19 @@ def _runs_view(summary: Mapping[str, Any]) -> list[Any]:
     return [
         table(lines, ("plans and bands", "value")),
         table(numbers, ("constant of software", "value", "fitted on")),
+        table(
+            [
+                (o["constant"], o["source"], f"{o['chosen']:g}", o["error"], o["shipped_error"])
+                for o in software["cross_validation"]
+            ],
+            (
+                "left out of the fit of",
+                "source",
+                "the others choose",
+                "its error then",
+                "as shipped",
+            ),
+        ),
         table(list(software["profiles"].items()), ("software profile", "what it is")),
         f"Bands are fitted on {', '.join(software['bands_fitted_on'])}; the others validate them.",
     ]

@@ -12,7 +12,7 @@ from experiments.bands import FIT
 from experiments.row_table import read_rows
 from experiments.row_text import Row
 from experiments.score_sets import TABLES, Keep, Table, every, family, value
-from experiments.software_constants import SOFTWARE_CONSTANTS
+from experiments.software_constants import SOFTWARE_CONSTANTS, cross_validation
 from workloads import software
 
 Progress = Callable[[int, int], None]
@@ -114,6 +114,7 @@ def constants() -> dict[str, Any]:
         "constants": {name: c.value() for name, c in SOFTWARE_CONSTANTS.items()},
         "units": {name: c.unit for name, c in SOFTWARE_CONSTANTS.items()},
         "fitted_on": {name: list(c.fitted_on) for name, c in SOFTWARE_CONSTANTS.items()},
+        "cross_validation": [out._asdict() for out in cross_validation()],
         "bands_fitted_on": list(FIT),
     }
 

@@ -6,13 +6,40 @@ those are fitted on kernels and collectives, and stand in the files of devices. 
 four of these anew and leaves each source out in turn.
 """
 
+import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from experiments import simulation
 from sim.kernels import scan
 from topologies.devices import device
 from workloads import software
+
+CROSS_VALIDATION = Path(__file__).parent / "data" / "cross_validation.csv"
+"""What `experiments.calibration.software --write` found."""
+
+
+class LeftOut(NamedTuple):
+    """A family of runs left out of a constant's fit: the value that all others choose, its own error there and now."""
+
+    constant: str
+    source: str
+    chosen: float
+    error: float
+    shipped_error: float
+
+
+def cross_validation() -> list[LeftOut]:
+    """Return what leaving each source out said, as kept."""
+    if not CROSS_VALIDATION.is_file():
+        return []
+    with CROSS_VALIDATION.open(newline="", encoding="utf-8") as file:
+        return [
+            LeftOut(r["constant"], r["source"], *(float(r[k]) for k in LeftOut._fields[2:]))
+            for r in csv.DictReader(file)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from experiments.row_text import Row, text
 from experiments.score_runs import WORKERS, score_runs
 from experiments.score_sets import clean, family, platform, value
 from experiments.scoreboard import signed_error
-from experiments.software_constants import SOFTWARE_CONSTANTS
+from experiments.software_constants import CROSS_VALIDATION, SOFTWARE_CONSTANTS, LeftOut
 from sim.kernels import steady
 from sim.units import us
 from topologies.devices import device
@@ -155,6 +155,22 @@ def best(errors: Errors, sources: Sequence[str]) -> float:
     return min(errors, key=lambda number: error_of(errors[number], sources))
 
 
+def left_out(name: str, errors: Errors) -> list[LeftOut]:
+    """Return what each source left out says: the value the others choose, its error there and as shipped."""
+    shipped = SOFTWARE_CONSTANTS[name].value()
+    there = [s for s in CONSTANTS[name].sources if any(s in found for found in errors.values())]
+    here = errors[min(errors, key=lambda tried: abs(tried - shipped))]
+    found = []
+    for source in there if len(there) > 1 else ():
+        chosen = best(errors, [s for s in there if s != source])
+        found.append(
+            LeftOut(
+                name, source, chosen, error_of(errors[chosen], [source]), error_of(here, [source])
+            )
+        )
+    return found
+
+
 def report(name: str, errors: Errors) -> str:
     """Write what the fit set chooses, what the other sources say of it, and each source left out in turn."""
     constant, shipped = CONSTANTS[name], SOFTWARE_CONSTANTS[name]
@@ -169,23 +185,16 @@ def report(name: str, errors: Errors) -> str:
             f"  at {number:<8g} error on the fit set {error_of(found, shipped.fitted_on):6.1%}, on the others "
             f"{error_of(found, others):6.1%}"
         )
-    for source in there:
-        rest = [s for s in there if s != source]
-        if rest:
-            without = best(errors, rest)
-            chosen_there, here = (
-                errors[without],
-                errors[min(errors, key=lambda tried: abs(tried - shipped.value()))],
-            )
-            lines.append(
-                f"  without {source:14} {without:<8g} chosen; {source} then {error_of(chosen_there, [source]):6.1%}, "
-                f"at the shipped value {error_of(here, [source]):6.1%}"
-            )
+    lines += [
+        f"  without {out.source:14} {out.chosen:<8g} chosen; {out.source} then {out.error:6.1%}, "
+        f"at the shipped value {out.shipped_error:6.1%}"
+        for out in left_out(name, errors)
+    ]
     return "\n".join(lines)
 
 
-def _asked(arguments: Sequence[str]) -> tuple[list[str], Path]:
-    """Return the constants to fit and the table of runs that arguments ask for; -h tells what this module does."""
+def _asked(arguments: Sequence[str]) -> tuple[list[str], Path, bool]:
+    """Return the constants to fit, the table of runs and whether to write; -h tells what this module does."""
     parser = argparse.ArgumentParser(
         prog="experiments.calibration.software",
         description=__doc__,
@@ -197,17 +206,20 @@ def _asked(arguments: Sequence[str]) -> tuple[list[str], Path]:
         metavar="NAME|RUNS.csv",
         help=f"a constant to fit alone, of {', '.join(CONSTANTS)}; or the table of runs",
     )
-    asked = parser.parse_args(arguments).asked
+    parser.add_argument("--write", action="store_true", help=f"keep it in {CROSS_VALIDATION.name}")
+    options = parser.parse_args(arguments)
+    asked = options.asked
     paths = [a for a in asked if a not in CONSTANTS]
     table = Path(paths[0]) if paths else FILE.with_name("runs.csv")
     if len(paths) > 1 or not table.is_file():
         parser.error(f"{', '.join(paths)}: neither constants nor the path of one table")
-    return [a for a in asked if a in CONSTANTS] or list(CONSTANTS), table
+    return [a for a in asked if a in CONSTANTS] or list(CONSTANTS), table, options.write
 
 
 def main(arguments: Sequence[str]) -> None:
     """Fit and print; a constant's name among the arguments restricts it to that."""
-    names, table = _asked(arguments)
+    names, table, write = _asked(arguments)
+    kept: list[LeftOut] = []
     rows = read_rows(table)
     with (
         TemporaryDirectory() as folder,
@@ -224,8 +236,16 @@ def main(arguments: Sequence[str]) -> None:
             errors = {
                 number: future.result() for number, future in zip(values, futures, strict=True)
             }
+            kept += left_out(name, errors)
             sys.stdout.write(report(name, errors) + "\n")
             sys.stdout.flush()
+    if write:
+        with CROSS_VALIDATION.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([LeftOut._fields, *(_rounded(out) for out in kept)])
+
+
+def _rounded(out: LeftOut) -> LeftOut:
+    return out._replace(error=round(out.error, 4), shipped_error=round(out.shipped_error, 4))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.calibration import software as fit
-from experiments.software_constants import SOFTWARE_CONSTANTS
+from experiments.software_constants import SOFTWARE_CONSTANTS, cross_validation
 
 
 def test_there_are_at_most_ten_and_at_most_eight_profiles() -> None:
@@ -42,3 +42,10 @@ def test_help_says_what_the_fit_does(capsys) -> None:
         fit.main(["JITER"])
     assert ended.value.code == 2
     assert "JITER: neither constants nor the path of one table" in capsys.readouterr().err
+
+
+def test_the_kept_cross_validation_names_constants_and_values_tried() -> None:
+    kept = cross_validation()
+    assert {out.constant for out in kept} == set(fit.CONSTANTS)
+    assert all(out.source in fit.CONSTANTS[out.constant].sources for out in kept)
+    assert all(out.chosen in fit.CONSTANTS[out.constant].values for out in kept)
