@@ -17,8 +17,8 @@ _KINDS = {
     "finite": "a finite number",
     "bool": "true or false",
     "string": "a text",
-    "tuple": "a list",
-    "list": "a list",
+    "tuple": 'a list, such as ["a", "b"] or [1, 2]',
+    "list": 'a list, such as ["a", "b"] or [1, 2]',
     "dict": "a table",
 }
 
