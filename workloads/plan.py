@@ -41,8 +41,8 @@ class Plan:
     (qkv, attn_out, mlp_up, mlp_down; MaxText's and Paxml's save_* policies). ``context`` is how attention spans ``cp``.
     ``layout``: layers of each stage, in stage order (``()``: see `workloads.layout`). ``order``: axes from
     fastest-varying rank to slowest. ``scatter_gather``: a boundary tensor that tensor-parallel ranks all hold crosses
-    the network once, cut over tp (SC21, section 4.1). ``attention`` names the kernel of the attention core. Switches set
-    to ``auto`` follow ``software``.
+    the network once, cut over tp (SC21, section 4.1). ``attention`` names the kernel of the attention core. Switches
+    set to ``auto`` follow ``software``.
     ``loss``: how cross-entropy holds logits (see `workloads.software`; ``dropped``: eager's, but for the logits
     themselves, let go of before the backward; ``chunked``: never whole, as Liger's kernel).
 
